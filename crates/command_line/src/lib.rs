@@ -2,6 +2,7 @@
 //! or a URL may stand in the wrong place.
 
 pub mod files;
+pub mod printable;
 
 use std::any::TypeId;
 use std::ffi::{OsStr, OsString};

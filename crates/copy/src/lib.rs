@@ -19,7 +19,6 @@ mod peer;
 mod pipeline;
 mod places;
 mod policies;
-mod printable;
 mod progress;
 mod record;
 mod rejects;
@@ -32,3 +31,5 @@ mod selection;
 mod sql;
 mod verify;
 mod write;
+
+use table_service_command_line::printable;

@@ -10,6 +10,8 @@ use table_service_model::json::{Metadata, ParsedEntity, append_members, parse_en
 use table_service_model::projection::Projection;
 use table_service_model::{Error, PropertiesBuf, Ticks};
 
+pub use table_service_files::reason;
+
 use crate::printable;
 
 /// How many tables a place may have, so that the list of them fits into memory.
@@ -133,14 +135,6 @@ fn key_hash(partition_key: &str, row_key: Option<&str>) -> u64 {
     hash ^= hash >> 32;
     hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash ^ (hash >> 29)
-}
-
-/// An error of the catalog with its hint, in one line.
-pub fn reason(error: &Error) -> String {
-    match error.hint() {
-        Some(hint) => format!("{} {hint}", error.report()),
-        None => error.report(),
-    }
 }
 
 /// The key of an entity.

@@ -66,6 +66,16 @@ impl Problem {
         Problem::new(Code::ResourceNotFound, message, None)
     }
 
+    /// Puts a sentence before the hint.
+    #[must_use]
+    pub fn with_hint(mut self, sentence: String) -> Problem {
+        self.hint = Some(
+            self.hint
+                .map_or_else(|| sentence.clone(), |hint| format!("{sentence} {hint}")),
+        );
+        self
+    }
+
     pub fn answer(&self) -> Response<Body> {
         let json = serde_json::json!({ "error": self });
         with(self.status, "application/json", full(json.to_string()))

@@ -5,8 +5,6 @@
 //! have made functions, operators and types in a schema of the search_path. Each call gives all arguments with their types, because
 //! the owner of the database may have made another function of that name.
 
-use crate::answer::Problem;
-
 /// A call.
 pub struct Call {
     /// Its path behind the account.
@@ -14,22 +12,6 @@ pub struct Call {
     /// The names of `$1`, `$2` and so on in the body.
     pub parameters: &'static [&'static str],
     pub sql: &'static str,
-}
-
-impl Call {
-    /// Refuses a `mode` that an import does not have, which would write nothing.
-    ///
-    /// # Errors
-    /// `InvalidInput`.
-    pub fn check(&self, values: &[Option<String>]) -> Result<(), Problem> {
-        let mut given = self.parameters.iter().zip(values);
-        match given.find(|(name, _)| **name == "mode") {
-            Some((_, mode)) if !matches!(mode.as_deref(), Some("insert" | "replace" | "merge")) => {
-                Err(Problem::input("The mode must be insert, replace or merge."))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// The length of a value in the grid. `get_entity` gives the whole value.
@@ -65,35 +47,37 @@ macro_rules! properties {
 
 /// The members of the entity `e`.
 macro_rules! entity {
-        ($value:expr) => {
+    ($value:expr) => {
         concat!(
-                "'partitionKey', e.partition_key, 'rowKey', e.row_key, 'etag', table_service.etag(e.\"timestamp\"), 'timestamp', ",
-                moment!("e.\"timestamp\""),
-                ", 'properties', ",
-                properties!("e.properties", $value)
-            )
-        };
-    }
+            "'partitionKey', e.partition_key, 'rowKey', e.row_key, 'etag', table_service.etag(e.\"timestamp\"), 'timestamp', ",
+            moment!("e.\"timestamp\""),
+            ", 'properties', ",
+            properties!("e.properties", $value)
+        )
+    };
+}
 
-/// The call that prepares a download ([`EXPORTS`]). It is the only one that is no statement.
+/// The call that prepares a download ([`EXPORTED`]). It is the only one that is no statement.
 pub const EXPORT: &str = "export";
+/// The call whose `entities` come from a part of a file.
+pub const IMPORT: &str = "import_entities";
 
 macro_rules! calls {
-        ($($name:ident($($parameter:ident),*) $sql:expr;)*) => {
-            &[$(Call {
-                name: stringify!($name),
-                parameters: &[$(stringify!($parameter)),*],
-                sql: $sql,
-            }),*]
-        };
-    }
+    ($($name:ident($($parameter:ident),*) $sql:expr;)*) => {
+        &[$(Call {
+            name: stringify!($name),
+            parameters: &[$(stringify!($parameter)),*],
+            sql: $sql,
+        }),*]
+    };
+}
 
 /// All other calls. Their names stand here once; a test compares the page's scripts with them.
 pub const CALLS: &[Call] = calls! {
-        // PostgreSQL takes a partition tree for 1,000 relations, and would read the whole pg_class for each table to join with it. An array
-        // is looked up in the index.
-        query_tables(token)
-            "SELECT pg_catalog.json_build_object('tables', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+    // PostgreSQL takes a partition tree for 1,000 relations, and would read the whole pg_class for each table to join with it. An array
+    // is looked up in the index.
+    query_tables(token)
+        "SELECT pg_catalog.json_build_object('tables', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
                 'name', t.table_name, 'estimate', s.estimate, 'bytes', s.bytes)
                   ORDER BY pg_catalog.lower(t.table_name) COLLATE pg_catalog.\"C\"), '[]'),
                 'token', pg_catalog.max(t.continuation_token))
@@ -105,17 +89,17 @@ pub const CALLS: &[Call] = calls! {
                          WHERE c.relkind OPERATOR(pg_catalog.=) 'r' AND c.oid OPERATOR(pg_catalog.=) ANY (ARRAY(
                            SELECT l.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(t.relation) AS l
                            UNION SELECT t.relation::pg_catalog.oid))) AS s";
-        create_table(table)
-            "SELECT pg_catalog.json_build_object('relation', table_service.create_table($1::pg_catalog.text, false))";
-        delete_table(table)
-            "SELECT pg_catalog.json_build_object('deleted', table_service.delete_table($1::pg_catalog.text, false))";
-        clear_table(table)
-            "SELECT pg_catalog.json_build_object('cleared', table_service.clear_table($1::pg_catalog.text)::pg_catalog.text)";
-        count_entities(table, filter)
-            "SELECT pg_catalog.json_build_object('count', table_service.count_entities($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties))";
-        explain_query(table, filter)
-            "SELECT pg_catalog.row_to_json(e) FROM table_service.explain_query($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties) AS e";
-        query_page(table, filter, select, top, token)
+    create_table(table)
+        "SELECT pg_catalog.json_build_object('relation', table_service.create_table($1::pg_catalog.text, false))";
+    delete_table(table)
+        "SELECT pg_catalog.json_build_object('deleted', table_service.delete_table($1::pg_catalog.text, false))";
+    clear_table(table)
+        "SELECT pg_catalog.json_build_object('cleared', table_service.clear_table($1::pg_catalog.text)::pg_catalog.text)";
+    count_entities(table, filter)
+        "SELECT pg_catalog.json_build_object('count', table_service.count_entities($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties))";
+    explain_query(table, filter)
+        "SELECT pg_catalog.row_to_json(e) FROM table_service.explain_query($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties) AS e";
+    query_page(table, filter, select, top, token)
         concat!(
             "SELECT pg_catalog.json_build_object('entities', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(",
             entity!(concat!("pg_catalog.left(v.value, ", shown!(), ")")),
@@ -227,18 +211,9 @@ pub const CALLS: &[Call] = calls! {
             table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)::pg_catalog.text)";
 };
 
-/// A page of entities, each as a line of JSON, then with its properties in arrays. `$4` is the token of the page before.
-pub const EXPORTS: [&str; 2] = [
-    "SELECT table_service.entity_to_json(
+/// A page of entities, each as a line of JSON. `$4` is the token of the page before.
+pub const EXPORTED: &str = "SELECT table_service.entity_to_json(
               ROW(p.partition_key, p.row_key, p.\"timestamp\", p.properties)::table_service.entity, 'minimal'::pg_catalog.text)::pg_catalog.text,
             p.partition_key, p.continuation_token
      FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text,
-       $3::pg_catalog.text::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties) AS p",
-    "SELECT v.names, v.types, v.\"values\", p.partition_key, p.row_key,
-            pg_catalog.to_char(p.\"timestamp\" AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), p.continuation_token
-     FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text,
-       $3::pg_catalog.text::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties) AS p,
-       LATERAL (SELECT pg_catalog.array_agg(e.name) AS names, pg_catalog.array_agg(e.type) AS types,
-                  pg_catalog.array_agg(e.value) AS \"values\"
-                FROM table_service.each_property(p.properties) AS e) AS v",
-];
+       $3::pg_catalog.text::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties) AS p";

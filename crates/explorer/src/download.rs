@@ -13,14 +13,17 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Frame;
 use serde::Deserialize;
+use table_service_files::{Names, ParsedEntity, formula, writer};
 use table_service_model::Code;
+use table_service_model::edm::Value;
+use table_service_model::json::parse_entity;
+use table_service_model::key::{PARTITION_KEY, ROW_KEY};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use crate::answer::{Body, Problem, with};
-use crate::calls::EXPORTS;
-use crate::csv::{Columns, Entity, MOST_PROPERTIES};
+use crate::calls::EXPORTED;
 use crate::databases::{Databases, column};
 use crate::token::Token;
 
@@ -31,6 +34,11 @@ const WAITING: usize = 100;
 const TOP: &str = "1000";
 /// The length of a part of the download, in bytes. A part ends with an entity, so it may be longer.
 const PART: usize = 64 * 1024;
+/// The memory for a row of CSV while it is written.
+const ROW: usize = 8 * 1024;
+/// The most properties with different names in CSV, each of which takes two columns. The programs that open such files have 16,384
+/// columns, and each line has a separator for each of them.
+const MOST_PROPERTIES: usize = 8000;
 
 /// The parameters of an export.
 #[derive(Deserialize)]
@@ -141,26 +149,22 @@ struct Export {
 enum Form {
     /// Each as a line of JSON.
     Lines,
-    Csv(Columns),
+    /// As Azure Storage Explorer has them, with columns for these properties.
+    Csv(Names),
 }
 
 impl Export {
     /// Returns the rows of the next page.
     async fn rows(&mut self, top: &str) -> Result<Vec<Row>, Problem> {
-        let ExportRequest { table, filter, format } = &self.request;
-        let [lines, arrays] = EXPORTS;
-        let (sql, token_column) = match format {
-            Format::Jsonl => (lines, 2),
-            Format::Csv => (arrays, 6),
-        };
+        let ExportRequest { table, filter, .. } = &self.request;
         let parameters = vec![
             Some(table.clone()),
             filter.clone(),
             Some(top.to_owned()),
             self.token.clone(),
         ];
-        let rows = self.databases.rows(&self.account, sql, parameters).await?;
-        self.token = rows.last().map(|row| column(row, token_column)).transpose()?.flatten();
+        let rows = self.databases.rows(&self.account, EXPORTED, parameters).await?;
+        self.token = rows.last().map(|row| column(row, 2)).transpose()?.flatten();
         self.is_over = self.token.is_none();
         Ok(rows)
     }
@@ -172,28 +176,29 @@ impl Export {
                 self.rows("1").await?;
                 Form::Lines
             }
-            Format::Csv => Form::Csv(self.columns().await?),
+            Format::Csv => Form::Csv(self.names().await?),
         };
         self.token = None;
         self.is_over = false;
         Ok(form)
     }
 
-    /// Returns the columns of all entities.
-    async fn columns(&mut self) -> Result<Columns, Problem> {
-        let mut columns = Columns::default();
+    /// Returns the names of the properties of all entities.
+    async fn names(&mut self) -> Result<Names, Problem> {
+        let mut names = Names::default();
         loop {
             for row in self.rows(TOP).await? {
-                if let Some(entity) = entity(&row)? {
-                    columns.add(entity).ok_or_else(|| {
-                        Problem::input(format!(
-                            "The entities have more than {MOST_PROPERTIES} properties with different names, which are too many columns for CSV. Export JSON lines, or fewer entities by a filter."
-                        ))
-                    })?;
+                let Some(json) = json(&row)? else { continue };
+                let entity = parse_entity(json).map_err(|error| failed(error.report()))?;
+                refuse_formulas(&entity)?;
+                if names.add(&entity.as_entity()) > MOST_PROPERTIES {
+                    return Err(Problem::input(format!(
+                        "The entities have more than {MOST_PROPERTIES} properties with different names, which are too many columns for CSV. Export JSON lines, or fewer entities by a filter."
+                    )));
                 }
             }
             if self.is_over {
-                return Ok(columns);
+                return Ok(names);
             }
         }
     }
@@ -214,10 +219,10 @@ impl Export {
         mut page: Vec<Row>,
         sender: &mpsc::Sender<io::Result<Bytes>>,
     ) -> Result<(), Problem> {
-        let mut text = match form {
-            Form::Lines => String::new(),
-            Form::Csv(columns) => columns.head(),
-        };
+        let mut text = Vec::new();
+        if let Form::Csv(names) = form {
+            names.write_header(&mut writer(&mut text, b',', ROW)).map_err(failed)?;
+        }
         loop {
             for row in page {
                 form.line(&mut text, &row)?;
@@ -237,37 +242,62 @@ impl Export {
 
 impl Form {
     /// Appends the line of a row that has an entity.
-    fn line(&self, text: &mut String, row: &Row) -> Result<(), Problem> {
-        match self {
-            Form::Lines => {
-                if column::<Option<&str>>(row, 1)?.is_some() {
-                    text.push_str(column(row, 0)?);
-                    text.push('\n');
-                }
-                Ok(())
-            }
-            Form::Csv(columns) => {
-                let Some(entity) = entity(row)? else { return Ok(()) };
-                columns
-                    .line(text, &entity)
-                    .ok_or_else(|| Problem::input("An entity was changed while the table was exported."))
-            }
+    fn line(&self, text: &mut Vec<u8>, row: &Row) -> Result<(), Problem> {
+        let Some(json) = json(row)? else { return Ok(()) };
+        let Form::Csv(names) = self else {
+            text.extend_from_slice(json.as_bytes());
+            text.push(b'\n');
+            return Ok(());
+        };
+        let parsed = parse_entity(json).map_err(|error| failed(error.report()))?;
+        refuse_formulas(&parsed)?;
+        let entity = parsed.as_entity();
+        if !names.have(&entity) {
+            return Err(Problem::input("An entity was changed while the table was exported."));
         }
+        names.write(&mut writer(text, b',', ROW), &entity).map_err(failed)
     }
 }
 
-/// Returns the entity of a row with its properties in arrays, or `None` for a row that has only a token.
-fn entity(row: &Row) -> Result<Option<Entity>, Problem> {
-    let Some(partition_key) = column(row, 3)? else {
-        return Ok(None);
-    };
-    let list = |index| column::<Option<Vec<String>>>(row, index).map(Option::unwrap_or_default);
-    let properties = list(0)?.into_iter().zip(list(1)?).zip(list(2)?);
-    Ok(Some(Entity {
-        keys: [partition_key, column(row, 4)?],
-        timestamp: column(row, 5)?,
-        properties: properties.map(|((name, edm), text)| [name, edm, text]).collect(),
-    }))
+/// Returns the entity of a row as JSON, or `None` for a row that has only a token.
+fn json(row: &Row) -> Result<Option<&str>, Problem> {
+    let is_entity = column::<Option<&str>>(row, 1)?.is_some();
+    is_entity.then(|| column(row, 0)).transpose()
+}
+
+/// Refuses an entity that would let a spreadsheet execute what somebody has stored.
+///
+/// # Errors
+/// A key or a String is a formula.
+fn refuse_formulas(entity: &ParsedEntity) -> Result<(), Problem> {
+    let keys = [(PARTITION_KEY, &*entity.partition_key), (ROW_KEY, &*entity.row_key)];
+    let strings = entity.properties.as_properties().iter();
+    let strings = strings.filter_map(|(name, value)| match value {
+        Value::String(text) => Some((name, text)),
+        _ => None,
+    });
+    match keys
+        .into_iter()
+        .chain(strings)
+        .find(|(name, text)| formula::is_formula(text, *name == PARTITION_KEY))
+    {
+        None => Ok(()),
+        Some((name, _)) => Err(Problem::new(
+            Code::InvalidInput,
+            format!(
+                "A spreadsheet would execute {name} of the entity ({:?}, {:?}) as a formula.",
+                entity.partition_key, entity.row_key
+            ),
+            Some(
+                "Export JSON lines. For programs that execute nothing, table-service-copy writes CSV of all texts."
+                    .to_owned(),
+            ),
+        )),
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Problem {
+    Problem::internal(error.to_string())
 }
 
 /// A body whose parts come one by one.

@@ -17,9 +17,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use crate::answer::{Body, Problem, json};
-use crate::calls::{CALLS, EXPORT};
+use crate::calls::{CALLS, EXPORT, IMPORT};
 use crate::databases::{Databases, column};
 use crate::download::{Downloads, ExportRequest};
+use crate::import::ImportRequest;
 use crate::token::Token;
 use crate::{guard, page};
 
@@ -106,15 +107,27 @@ impl Explorer {
             return Ok(json(serde_json::json!({ "path": path }).to_string()));
         }
         let call = CALLS.iter().find(|call| call.name == name).ok_or_else(no_path)?;
+        if name == IMPORT {
+            let import: ImportRequest = serde_json::from_slice(&body)
+                .map_err(|error| Problem::input(format!("This cannot be imported: {error}")))?;
+            let part = import.read()?;
+            let written = self.run(account, call.sql, import.parameters(&part)).await;
+            written.map_err(|problem| part.unwritten(problem))?;
+            return Ok(json(part.to_json()));
+        }
         let parameters = parameters(&body, call.parameters)?;
-        call.check(&parameters)?;
+        Ok(json(self.run(account, call.sql, parameters).await?))
+    }
+
+    /// Runs the statement of a call. Returns its JSON.
+    async fn run(&self, account: &str, sql: &'static str, parameters: Vec<Option<String>>) -> Result<String, Problem> {
         let _permit = self.running.acquire().await;
-        let rows = self.databases.rows(account, call.sql, parameters).await?;
+        let rows = self.databases.rows(account, sql, parameters).await?;
         let row = rows
             .first()
             .ok_or_else(|| Problem::not_found("The specified resource does not exist."))?;
         let Json(value) = column::<Json<&RawValue>>(row, 0)?;
-        Ok(json(value.get().to_owned()))
+        Ok(value.get().to_owned())
     }
 
     /// Reads the body of a call. A long one takes a permit of the long ones.

@@ -6,16 +6,16 @@
 mod address;
 mod answer;
 mod calls;
-mod csv;
 mod databases;
 mod download;
 mod explorer;
 mod guard;
+mod import;
 mod page;
 mod token;
 
 pub use address::{print, write};
 pub use answer::{Body, Problem};
-pub use calls::{CALLS, Call, EXPORTS};
+pub use calls::{CALLS, Call, EXPORTED};
 pub use databases::{Databases, Rows};
 pub use explorer::Explorer;

@@ -9,7 +9,7 @@ const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The path behind `/explorer`, the content type, and the text.
-const FILES: [(&str, &str, &str); 14] = [
+const FILES: [(&str, &str, &str); 13] = [
     ("", HTML, include_str!("page/index.html")),
     ("/style.css", CSS, include_str!("page/style.css")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
@@ -21,7 +21,6 @@ const FILES: [(&str, &str, &str); 14] = [
     ("/entities.js", SCRIPT, include_str!("page/entities.js")),
     ("/entity.js", SCRIPT, include_str!("page/entity.js")),
     ("/bulk.js", SCRIPT, include_str!("page/bulk.js")),
-    ("/files.js", SCRIPT, include_str!("page/files.js")),
     ("/design.js", SCRIPT, include_str!("page/design.js")),
     ("/plots.js", SCRIPT, include_str!("page/plots.js")),
 ];

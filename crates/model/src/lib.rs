@@ -15,7 +15,6 @@ pub mod etag;
 pub mod expiry;
 pub mod extension;
 pub mod filter;
-pub mod formula;
 pub mod json;
 pub mod key;
 pub mod lexer;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use crate::modules::{Crate, Kind, Mention, Module};
 
 /// The crates of the product and the program that builds and tests them, each with those of them that it may import.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 10] = [
     ("table_service", &["table_service_model"]),
     ("table_service_command_line", &["table_service_model"]),
     ("table_service_connect", &["table_service_model"]),
@@ -15,6 +15,7 @@ const CRATES: [(&str, &[&str]); 9] = [
         &[
             "table_service_command_line",
             "table_service_connect",
+            "table_service_files",
             "table_service_model",
         ],
     ),
@@ -30,6 +31,14 @@ const CRATES: [(&str, &[&str]); 9] = [
     ),
     (
         "table_service_explorer",
+        &[
+            "table_service_command_line",
+            "table_service_files",
+            "table_service_model",
+        ],
+    ),
+    (
+        "table_service_files",
         &["table_service_command_line", "table_service_model"],
     ),
     (

@@ -12,14 +12,14 @@ use table_service_model::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::printable::said;
 use crate::record::MOST_TABLES;
 
-use super::explorer::{Members, append};
-use super::input::{Fault, Input, LineColumn};
 use super::json::{Json, Sink};
+use table_service_files::payload::{Members, append};
+use table_service_files::{Fault, Input, LineColumn};
 
 pub const FILE: &str = "__azurite_db_table__.json";
 const TABLES: &str = "$TABLES_COLLECTION$";
 
-/// Takes a document and its place; false if it wants no more.
+/// Takes a document and its position; false if it wants no more.
 type Take<'t> = dyn FnMut(LineColumn, &[u8]) -> Result<bool, Fault> + 't;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -41,12 +41,12 @@ pub fn tables(input: &mut Input<'_>) -> Result<BTreeSet<Table>, Fault> {
             found |= name == TABLES;
             name == TABLES
         },
-        &mut |place, document| {
+        &mut |position, document| {
             let table: Table = serde_json::from_slice(document)
-                .map_err(|error| place.fault(format!("this is no table: {}", said(&error.to_string()))))?;
+                .map_err(|error| position.fault(format!("this is no table: {}", said(&error.to_string()))))?;
             tables.insert(table);
             if tables.len() > MOST_TABLES {
-                return Err(place.fault(format!("there are more than {MOST_TABLES} tables")));
+                return Err(position.fault(format!("there are more than {MOST_TABLES} tables")));
             }
             Ok(true)
         },
@@ -73,8 +73,8 @@ pub fn entities(input: &mut Input<'_>, account: Option<&str>, table: &str, take:
     )
 }
 
-/// Goes through all collections, and hands on the documents of the wanted ones.
-fn walk(input: &mut Input<'_>, wanted: &mut dyn FnMut(&str) -> bool, take: &mut Take<'_>) -> Result<(), Fault> {
+/// Goes through all collections, and hands on the documents of those that are chosen.
+fn walk(input: &mut Input<'_>, is_chosen: &mut dyn FnMut(&str) -> bool, take: &mut Take<'_>) -> Result<(), Fault> {
     let json = &mut Json::new(input);
     let skip = &mut Sink::Skip;
     json.expect(b'{', skip)?;
@@ -94,7 +94,7 @@ fn walk(input: &mut Input<'_>, wanted: &mut dyn FnMut(&str) -> bool, take: &mut 
             if !std::mem::take(&mut first_collection) {
                 json.expect(b',', skip)?;
             }
-            if !collection(json, &mut document, wanted, take)? {
+            if !collection(json, &mut document, is_chosen, take)? {
                 return Ok(());
             }
         }
@@ -106,25 +106,25 @@ fn walk(input: &mut Input<'_>, wanted: &mut dyn FnMut(&str) -> bool, take: &mut 
 fn collection(
     json: &mut Json<'_, '_>,
     document: &mut Vec<u8>,
-    wanted: &mut dyn FnMut(&str) -> bool,
+    is_chosen: &mut dyn FnMut(&str) -> bool,
     take: &mut Take<'_>,
 ) -> Result<bool, Fault> {
     let skip = &mut Sink::Skip;
     json.expect(b'{', skip)?;
-    let mut is_wanted = None;
+    let mut chosen = None;
     let mut first = true;
     while !json.accept(b'}', skip)? {
         if !std::mem::take(&mut first) {
             json.expect(b',', skip)?;
         }
-        match (json.name(skip)?.as_str(), is_wanted) {
+        match (json.name(skip)?.as_str(), chosen) {
             ("name", _) => {
                 document.clear();
                 json.input().begin_record();
                 json.value(&mut Sink::Keep(document))?;
                 let name: String = serde_json::from_slice(document)
                     .map_err(|_| json.input().fault("the name of a collection is no text"))?;
-                is_wanted = Some(wanted(&name));
+                chosen = Some(is_chosen(&name));
             }
             ("data", None) => return Err(json.input().fault("a collection has its documents before its name")),
             ("data", Some(true)) => {
@@ -149,7 +149,7 @@ fn collection(
     Ok(true)
 }
 
-/// An entity as the emulator keeps it. Its properties are what the client sent.
+/// An entity as the emulator keeps it. Its properties are those of the client.
 #[derive(Deserialize)]
 struct Entity<'j> {
     #[serde(rename = "PartitionKey", borrow)]

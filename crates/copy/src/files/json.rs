@@ -1,6 +1,6 @@
 //! JSON documents as a stream: their structure is checked to the end, and only one entity at a time is kept.
 
-use super::input::{Fault, Input};
+use table_service_files::{Fault, Input};
 
 /// How deep values may be nested: entities are flat, and the documents around them nearly so.
 const DEEPEST: usize = 64;
@@ -64,17 +64,17 @@ impl<'i, 'r> Json<'i, 'r> {
         Ok(is_next)
     }
 
-    /// What stands here is not what should.
+    /// Returns the fault of a character that the document cannot have here.
     ///
     /// # Errors
     /// A file that cannot be read any further.
-    pub fn unexpected(&mut self, wanted: &str) -> Result<Fault, Fault> {
+    pub fn unexpected(&mut self, expected: &str) -> Result<Fault, Fault> {
         Ok(match self.next()? {
             None => self
                 .input
-                .fault(format!("the document ends where {wanted} should stand")),
+                .fault(format!("the document ends where {expected} should stand")),
             Some(byte) => self.input.fault(format!(
-                "the character {:?} stands where {wanted} should stand",
+                "the character {:?} stands where {expected} should stand",
                 if byte.is_ascii() { char::from(byte) } else { '\u{fffd}' }
             )),
         })
@@ -159,7 +159,7 @@ impl<'i, 'r> Json<'i, 'r> {
         }
     }
 
-    /// A number, `true`, `false` or `null`: what reads the entity checks which.
+    /// A number, `true`, `false` or `null`, which the reader of the entity checks.
     fn word(&mut self, sink: &mut Sink<'_>) -> Result<(), Fault> {
         loop {
             let available = self.input.fill()?;
@@ -173,7 +173,7 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     fn string(&mut self, sink: &mut Sink<'_>) -> Result<(), Fault> {
-        let begin = self.input.place();
+        let begin = self.input.position();
         self.take(sink, 1)?;
         loop {
             let available = self.input.fill()?;
@@ -298,7 +298,7 @@ impl Objects {
     }
 }
 
-/// Reads an object that is an entity, or the beginning of one that has the list of entities. Whether it is an entity.
+/// Reads an entity, or the beginning of the object that has the list of entities. Returns whether it is an entity.
 fn head(json: &mut Json<'_, '_>, object: &mut Vec<u8>) -> Result<bool, Fault> {
     json.expect(b'{', &mut Sink::Keep(object))?;
     if json.accept(b'}', &mut Sink::Keep(object))? {

@@ -2,14 +2,8 @@
 //! it, and the database file of an emulator.
 
 mod azurite;
-mod csv;
-mod csv_rows;
-mod explorer;
 mod format;
-mod infer;
-mod input;
 mod json;
-mod lines;
 mod read;
 mod source;
 mod target;

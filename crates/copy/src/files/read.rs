@@ -4,18 +4,15 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Seek};
 use std::path::Path;
 
+use table_service_files::lines::{self, Line};
+use table_service_files::{Columns, Fault, Guess, Input, LineColumn, Row, payload};
+
 use crate::failure::Failure;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record, Reject, reason};
 
 use super::azurite;
-use super::csv::Row;
-use super::csv_rows::Columns;
-use super::explorer;
 use super::format::{Format, Layout};
-use super::infer::Guess;
-use super::input::{Fault, Input, LineColumn};
 use super::json::Objects;
-use super::lines::{self, Line};
 
 const BUFFER: usize = 1 << 16;
 /// The largest window that a compressed file may ask for, as a power of two: 8 MiB, which every decoder has to have (RFC
@@ -37,7 +34,7 @@ pub struct Options<'o> {
 /// bits must not be read as other entities.
 ///
 /// # Errors
-/// A file without a byte, one that is not compressed or damaged, what the operating system says.
+/// An empty file, one that is not compressed or damaged, errors of the operating system.
 pub fn open(path: Option<&Path>, format: Format) -> std::io::Result<Box<dyn Read + Send>> {
     let Some(path) = path else {
         return decoded(std::io::stdin(), format.compressed);
@@ -70,7 +67,7 @@ fn decoded(raw: impl Read + Send + 'static, compressed: bool) -> std::io::Result
     Ok(Box::new(Unpacked(decoder)))
 }
 
-/// Says what is wrong in the words of users.
+/// A decoder whose errors are for users.
 struct Unpacked<R>(R);
 
 impl<R: Read> Read for Unpacked<R> {
@@ -124,13 +121,13 @@ impl Chunks<'_> {
                 self.bytes += record.weight();
                 self.chunk.records.push(record);
             }
-            Err((place, reason)) => {
-                let place = format!("{}: record {}, {place}", self.name, self.count);
+            Err((position, reason)) => {
+                let position = format!("{}: record {}, {position}", self.name, self.count);
                 let (text, reason) = (text(), clipped(reason.as_bytes()));
-                self.bytes += place.len() + text.len() + reason.len() + 128;
+                self.bytes += position.len() + text.len() + reason.len() + 128;
                 self.chunk
                     .rejects
-                    .push(Reject::of_text(self.table, place, &text, reason));
+                    .push(Reject::of_text(self.table, position, &text, reason));
             }
         }
         let size = self.chunk.records.len() + self.chunk.rejects.len();
@@ -162,7 +159,7 @@ fn clipped(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..SHOWN).unwrap_or(bytes)).into_owned()
 }
 
-/// Reads a file from a position on. `send` returns false when it wants no more; `note` gets what a user should know.
+/// Reads a file from a position on. `send` returns false when it wants no more; `note` gets notes for the user.
 ///
 /// # Errors
 /// A file that cannot be read any further. Records that are no entities are rejects.
@@ -206,8 +203,8 @@ pub fn read(
     Ok(())
 }
 
-/// Reads a text as the records of a table; what is no entity is counted. For the fuzz targets: it does all that is done
-/// with a file's contents.
+/// Reads a text as the records of a table, and counts records and rejects. For the fuzz targets: it does all that the program
+/// does with a file.
 ///
 /// # Errors
 /// A text that cannot be read any further.
@@ -296,14 +293,14 @@ fn json_document(input: &mut Input<'_>, chunks: &mut Chunks<'_>) -> Result<(), F
 }
 
 fn azurite_table(input: &mut Input<'_>, account: Option<&str>, chunks: &mut Chunks<'_>) -> Result<(), Fault> {
-    azurite::entities(input, account, chunks.table, &mut |place, document| {
+    azurite::entities(input, account, chunks.table, &mut |position, document| {
         if chunks.skips() {
             return Ok(true);
         }
         let record = text_of(document)
             .and_then(azurite::payload)
             .and_then(|json| Record::from_json(&json).map_err(|error| reason(&error)))
-            .map_err(|reason| (place, reason));
+            .map_err(|reason| (position, reason));
         Ok(chunks.push(record, &|| clipped(document)))
     })
 }
@@ -352,7 +349,7 @@ fn csv_rows(
             columns.infer(guesses);
         }
         begun = true;
-        chunks.skips() || chunks.push(columns.record(row), &|| row.shown(SHOWN))
+        chunks.skips() || chunks.push(columns.entity(row).map(Record::from), &|| row.shown(SHOWN))
     })?;
     Ok(columns.notes())
 }
@@ -362,7 +359,5 @@ fn text_of(bytes: &[u8]) -> Result<&str, String> {
 }
 
 fn from_bytes(bytes: &[u8]) -> Result<Record, String> {
-    let text = text_of(bytes)?;
-    let payload = explorer::payload(text);
-    Record::from_json(payload.as_deref().unwrap_or(text)).map_err(|error| reason(&error))
+    payload::entity(bytes).map(Record::from)
 }

@@ -14,8 +14,8 @@ use crate::record::{Chunk, Position, Range};
 
 use super::azurite;
 use super::format::{FileOptions, Format, Layout, POLICIES_ENDING, SERVICE_FILE, table_of};
-use super::input::{Fault, Input};
 use super::read::{self, Options};
+use table_service_files::{Fault, Input};
 
 /// How many files a directory may have.
 const MOST_FILES: usize = 100_000;

@@ -1,10 +1,10 @@
 //! Files as a target.
 
-use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use table_service_files::{Input, MOST_COLUMNS, Names, lines, writer};
 use table_service_model::table_name;
 
 use crate::created;
@@ -12,11 +12,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::record::Record;
 
-use super::csv::MOST_COLUMNS;
-use super::csv_rows;
 use super::format::{FileOptions, Format, Layout};
-use super::input::Input;
-use super::lines;
 
 const BUFFER: usize = 1 << 16;
 /// While a file is written, this is behind its name.
@@ -106,7 +102,7 @@ impl FileTarget {
     /// Begins the file of a table, or goes on with it where `length` says.
     ///
     /// # Errors
-    /// A file that exists already, unless `overwrite`; what the operating system says.
+    /// The file exists already, unless `overwrite`; errors of the operating system.
     pub fn open(&self, table: &str, length: Option<u64>, overwrite: bool) -> Result<Writer, Failure> {
         // A name from elsewhere must not lead out of the directory.
         table_name::check_form(table).map_err(|error| Failure::new(format!("{table}: {error}")))?;
@@ -201,7 +197,7 @@ impl Write for Output {
 enum Destination {
     /// Into a file with another name, so that nobody takes a part for the whole; its handle and that name.
     Part(File, PathBuf),
-    /// CSV for standard output or a device: into a file without a name, which is gone on every way out.
+    /// CSV for standard output or a device: into a file without a name, which is gone however the program ends.
     Unnamed(File),
     /// As they come: standard output or a device.
     Through,
@@ -260,7 +256,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The format of what is written while entities come.
+    /// The format of the file while entities come.
     fn spool(&self) -> Format {
         match self.format.layout {
             Layout::Csv => Format {
@@ -355,12 +351,12 @@ impl Writer {
         }
     }
 
-    /// Writes what stands behind the last entity.
+    /// Writes the end of the document.
     fn end(&mut self) -> std::io::Result<()> {
         let end: &[u8] = match (self.format.layout, self.any) {
             (Layout::Azcopy, true) => b"\n]\n",
             (Layout::Azcopy, false) => b"[]\n",
-            // A file without a byte is one that was not written to its end.
+            // An empty file is one that was not written to its end.
             (Layout::Jsonl, false) => b"\n",
             _ => b"",
         };
@@ -371,16 +367,11 @@ impl Writer {
     /// Writes lines of JSON as CSV, reading them twice: for the names of the properties, and for the rows.
     fn to_csv(&self, spool: &File, raw: Box<dyn Write + Send>) -> Result<(), Failure> {
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
-        let mut names = BTreeSet::new();
+        let mut names = Names::default();
+        // Keys and Timestamp have a column each.
+        let most = (MOST_COLUMNS - 3) / 2;
         self.each(spool, &mut |record| {
-            for (name, _) in record.properties.as_properties().iter() {
-                if !names.contains(name) {
-                    names.insert(name.to_owned());
-                }
-            }
-            // Keys and Timestamp have a column each.
-            if 3 + 2 * names.len() > MOST_COLUMNS {
-                let most = (MOST_COLUMNS - 3) / 2;
+            if names.add(&record.as_entity()) > most {
                 return Err(failed(&format!(
                     "its entities have more than {most} different properties, too many for columns; write jsonl"
                 )));
@@ -392,19 +383,12 @@ impl Writer {
             output.begin_frame().map_err(|error| failed(&error))?;
         }
         {
-            let mut rows = csv::WriterBuilder::new()
-                .delimiter(self.delimiter)
-                .terminator(csv::Terminator::CRLF)
-                .buffer_capacity(BUFFER)
-                .from_writer(&mut output);
-            rows.write_record(csv_rows::header(names.iter().map(String::as_str)))
-                .map_err(|error| failed(&error))?;
+            let mut rows = writer(&mut output, self.delimiter, BUFFER);
+            names.write_header(&mut rows).map_err(|error| failed(&error))?;
             self.each(spool, &mut |record| {
-                csv_rows::row(record, names.iter().map(String::as_str), &mut |field| {
-                    rows.write_field(field)
-                })
-                .and_then(|()| rows.write_record(None::<&[u8]>))
-                .map_err(|error| failed(&error))
+                names
+                    .write(&mut rows, &record.as_entity())
+                    .map_err(|error| failed(&error))
             })?;
             rows.flush().map_err(|error| failed(&error))?;
         }

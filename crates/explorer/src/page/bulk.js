@@ -2,16 +2,14 @@
 
 import { Problem, download } from './api.js';
 import { button, closePanel, element, form, labelled, number, openPanel, say } from './dom.js';
-import { entitiesOf } from './files.js';
 import { go } from './route.js';
 
 /** @typedef {import('./api.js').Scope} Scope */
 
-/** The most entities of one transaction of a delete and of an import. */
+/** The most entities of one transaction of a delete. */
 const STEP = 1000;
-const BATCH = 200;
-/** The most characters of JSON of one call of an import, unless one entity has more. */
-const BATCH_LENGTH = 1_000_000;
+/** The number of characters of a file that the first call of an import has. */
+const PART = 65_536;
 
 const tablesChanged = () => dispatchEvent(new Event('tables-changed'));
 
@@ -169,9 +167,28 @@ export function exportEntities(scope) {
   },
   element('p', {}, filter ? 'What the filter selects: ' : 'All entities.', filter && element('code', {}, filter)),
   element('p', { class: 'quiet' }, 'Both come back exactly by an import here or by table-service-copy. ',
-    'In CSV what a spreadsheet would take for a formula gets an apostrophe, so that none executes it.'),
+    'CSV is refused if a spreadsheet would execute a text as a formula.'),
   labelled('Format', format), element('button', { class: 'primary' }, 'Export')));
   format.focus();
+}
+
+/** @param {File} file */
+async function* textsOf(file) {
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  const reader = file.stream().getReader();
+  let read = 0;
+  for (let isLast = false; !isLast;) {
+    const { value, done } = await reader.read();
+    isLast = done;
+    read += value?.length ?? 0;
+    let more;
+    try {
+      more = decoder.decode(value, { stream: !isLast });
+    } catch {
+      throw new Problem(400, 'InvalidInput', 'The file is not UTF-8.');
+    }
+    yield { more, read, isLast };
+  }
 }
 
 /** @param {Scope} scope */
@@ -192,54 +209,47 @@ export function importEntities(scope) {
     }
     goesOn = true;
     progress.hidden = false;
+    const isCsv = /\.(csv|txt)$/i.test(chosen.name);
+    let text = '';
+    let length = PART;
     let written = 0;
-    /** @type {{json: string, line: number}[]} */
-    let batch = [];
-    let length = 0;
-    const send = async () => {
-      const [first, last] = [batch[0], batch.at(-1)];
-      if (!first || !last) {
-        return;
-      }
-      try {
-        const entities = `[${batch.map(({ json }) => json).join(',')}]`;
-        written += (await scope.step('import_entities', { table, entities, mode: mode.value })).written;
-      } catch (error) {
-        if (error instanceof Problem) {
-          error.hint = `Nothing of the lines ${first.line} to ${last.line} was written; ${number(written)} entities before them were. ${
-            error.hint ?? ''}`;
-        }
-        throw error;
-      }
-      told.textContent = `Imported ${number(written)}.`;
-      batch = [];
-      length = 0;
-    };
+    /** @type {{head: string | null, line: number}} */
+    let { head, line } = { head: null, line: 1 };
     try {
-      for await (const entity of entitiesOf(chosen)) {
-        if (length + entity.json.length > BATCH_LENGTH || batch.length === BATCH) {
-          await send();
+      for await (const { more, read, isLast } of textsOf(chosen)) {
+        text += more;
+        while (told.isConnected && (text.length >= length || (isLast && text))) {
+          // A character of two units is not divided.
+          const part = text.slice(0, /[\uD800-\uDBFF]/.test(text.charAt(length - 1)) ? length + 1 : length);
+          const answer = await scope.step('import_entities', {
+            table, mode: mode.value, isCsv, head, part, line, isLast: isLast && part.length === text.length,
+          });
+          text = text.slice(answer.taken);
+          length = 2 * (answer.taken || length);
+          written += answer.written;
+          ({ head, line } = answer);
+          told.textContent = `Imported ${number(written)}.`;
+          progress.value = read / Math.max(chosen.size, 1);
         }
-        batch.push(entity);
-        length += entity.json.length;
-        progress.value = entity.read / Math.max(chosen.size, 1);
         if (!told.isConnected) {
           break;
         }
       }
-      if (told.isConnected) {
-        await send();
+    } catch (error) {
+      if (error instanceof Problem) {
+        error.hint = `${number(written)} entities were written before. ${error.hint ?? ''}`;
       }
+      throw error;
     } finally {
       goesOn = false;
       tablesChanged();
     }
-    say(`Imported ${number(written)} entities${batch.length ? ', then stopped' : ''}.`);
+    say(`Imported ${number(written)} entities${text ? ', then stopped' : ''}.`);
     scope.signal.throwIfAborted();
     closePanel();
     go({});
   },
-  element('p', {}, 'JSON lines or CSV, as the export writes them. Each ', String(BATCH), ' entities are a transaction.'),
+  element('p', {}, 'JSON lines or CSV, as the export writes them. Each 200 entities are a transaction.'),
   labelled('File', file), labelled('If an entity exists', mode), progress, told,
   element('button', { class: 'primary' }, 'Import')));
   file.focus();

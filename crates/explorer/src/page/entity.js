@@ -218,7 +218,7 @@ class Editor {
  *
  * @param {[name: string, type: string, value: string][]} properties
  */
-export function payload(properties) {
+function payload(properties) {
   const names = new Set();
   const members = properties.map(([name, type, value]) => {
     if (names.has(name)) {

@@ -3,7 +3,7 @@
 use system_tests::gateway::{program, url};
 use system_tests::planted;
 use system_tests::{Cluster, Database};
-use table_service_explorer::{CALLS, EXPORTS};
+use table_service_explorer::{CALLS, EXPORTED};
 use table_service_gateway::database::{LIBRARY, Statement};
 use table_service_model::extension::LOOK;
 
@@ -65,7 +65,7 @@ fn no_statement_calls_what_the_owner_of_the_database_has_planted() {
     let (database, owner) = of_an_owner("planter");
     let session = database.session("caller");
     planted::plant(&database.session_as(&owner, "owner"));
-    let explorer = CALLS.iter().map(|call| call.sql).chain(EXPORTS);
+    let explorer = CALLS.iter().map(|call| call.sql).chain([EXPORTED]);
     for sql in Statement::ALL
         .map(Statement::sql)
         .into_iter()

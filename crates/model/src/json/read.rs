@@ -4,10 +4,13 @@
 use std::borrow::Cow;
 
 use super::reader::{Kind, Reader};
+use super::write::{Metadata, append_members};
 use crate::edm::{EdmType, Value, parse_binary, parse_boolean, parse_double, parse_guid};
+use crate::entity::Entity;
 use crate::error::Error;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP, is_system_property};
 use crate::limits;
+use crate::projection::Projection;
 use crate::properties::{PropertiesBuf, PropertiesBuilder};
 use crate::ticks::{ParseError, Ticks};
 
@@ -25,6 +28,26 @@ pub struct ParsedEntity {
     /// The Timestamp that the payload gave.
     pub timestamp: Option<Ticks>,
     pub properties: PropertiesBuf,
+}
+
+impl ParsedEntity {
+    /// Returns the entity.
+    pub fn as_entity(&self) -> Entity<'_> {
+        Entity {
+            partition_key: Some(&self.partition_key),
+            row_key: Some(&self.row_key),
+            timestamp: self.timestamp,
+            properties: self.properties.as_properties(),
+        }
+    }
+
+    /// Returns a JSON object with the types of the values, from which the entity can be read back.
+    pub fn to_json(&self) -> String {
+        let mut out = vec![b'{'];
+        append_members(&mut out, &self.as_entity(), &Projection::All, Metadata::Minimal);
+        out.push(b'}');
+        String::from_utf8(out).unwrap_or_default()
+    }
 }
 
 /// Reads a bag from a JSON object in payload form. Members named `PartitionKey`, `RowKey`, `Timestamp` and `odata.*`

@@ -1,4 +1,4 @@
-//! What the values of a column without types look like.
+//! The type of a column whose values have none.
 
 use table_service_model::Ticks;
 use table_service_model::edm::{EdmType, parse_boolean, parse_double, parse_guid};
@@ -34,7 +34,7 @@ impl Default for Guess {
 }
 
 impl Guess {
-    /// Looks at one more value. An empty one is no value.
+    /// Notes one more value. An empty text is none.
     pub fn see(&mut self, text: &str) {
         if text.is_empty() {
             return;

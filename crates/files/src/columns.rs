@@ -2,27 +2,24 @@
 //! writes and reads them. A property that an entity lacks has neither value nor type.
 //!
 //! A release of Storage Explorer writes types only into the first row of data, and can write none at all. In what the explorer of
-//! the gateway has exported, texts may be [escaped](table_service_model::formula).
+//! 0.3 has exported, texts may be [escaped](formula::ESCAPED).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use table_service_command_line::printable::said;
 use table_service_model::edm::{EdmType, Value, parse_binary, parse_boolean, parse_double, parse_guid};
-use table_service_model::formula;
+use table_service_model::json::ParsedEntity;
 use table_service_model::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use table_service_model::{PropertiesBuilder, Ticks};
 
-use crate::printable::said;
-use crate::record::{Record, reason};
+use crate::guess::Guess;
+use crate::input::{Fault, LineColumn};
+use crate::row::Row;
+use crate::{TYPE, formula, reason};
 
-use super::csv::Row;
-use super::infer::Guess;
-use super::input::{Fault, LineColumn};
-
-pub const TYPE: &str = "@type";
-
-/// Where the columns of a table stand.
+/// The columns of a file, by their index.
 pub struct Columns {
     count: usize,
     partition_key: usize,
@@ -42,7 +39,7 @@ struct Column {
     edm: Option<usize>,
     /// The type of the first row of data, which values without a type have.
     first: Option<EdmType>,
-    /// What the values look like.
+    /// The type that all values fit.
     inferred: Option<EdmType>,
 }
 
@@ -52,46 +49,46 @@ impl Columns {
     /// # Errors
     /// A missing column of a key, a column that stands there twice, a type without its value.
     pub fn of_header(header: &Row) -> Result<Columns, Fault> {
-        let mut places: HashMap<&str, usize> = HashMap::with_capacity(header.len());
-        for index in 0..header.len() {
+        let mut indexes: HashMap<&str, usize> = HashMap::with_capacity(header.count());
+        for index in 0..header.count() {
             let Some(column) = header.field(index) else {
-                return Err(header.place(index).fault("the name of a column is not UTF-8"));
+                return Err(header.position(index).fault("the name of a column is not UTF-8"));
             };
-            if places.insert(column.trim(), index).is_some() {
+            if indexes.insert(column.trim(), index).is_some() {
                 let column = said(column.trim());
                 return Err(header
-                    .place(index)
+                    .position(index)
                     .fault(format!("the header has the column {column} twice")));
             }
         }
         let required = |name: &str| {
-            places.get(name).copied().ok_or_else(|| {
+            indexes.get(name).copied().ok_or_else(|| {
                 let reason = format!(
-                    "the header has no column {name}. If another delimiter is between them, give it with --delimiter"
+                    "the header has no column {name}. If another delimiter is between them, table-service-copy takes it with --delimiter"
                 );
-                header.place(0).fault(reason)
+                header.position(0).fault(reason)
             })
         };
         let mut columns = Columns {
-            count: header.len(),
+            count: header.count(),
             partition_key: required(PARTITION_KEY)?,
             row_key: required(ROW_KEY)?,
-            timestamp: places.get(TIMESTAMP).copied(),
+            timestamp: indexes.get(TIMESTAMP).copied(),
             properties: Vec::new(),
-            has_escaped_texts: places.contains_key(formula::COLUMN),
+            has_escaped_texts: indexes.contains_key(formula::ESCAPED),
             by_first_row: false,
             untyped: false,
             inferred: false,
         };
-        for index in 0..header.len() {
+        for index in 0..header.count() {
             let name = header.field(index).unwrap_or_default().trim();
             if let Some(property) = name.strip_suffix(TYPE) {
-                if !places.contains_key(property) {
+                if !indexes.contains_key(property) {
                     let reason = format!(
                         "the header has the column {}, but not the one of its values",
                         said(name)
                     );
-                    return Err(header.place(index).fault(reason));
+                    return Err(header.position(index).fault(reason));
                 }
                 continue;
             }
@@ -102,7 +99,7 @@ impl Columns {
             columns.properties.push(Column {
                 name: name.to_owned(),
                 value: index,
-                edm: places.get(format!("{name}{TYPE}").as_str()).copied(),
+                edm: indexes.get(format!("{name}{TYPE}").as_str()).copied(),
                 first: None,
                 inferred: None,
             });
@@ -118,7 +115,7 @@ impl Columns {
         }
     }
 
-    /// Looks at values without a type. A guess belongs to each column.
+    /// Notes values without a type in the guess of their column.
     pub fn see(&self, row: &Row, guesses: &mut Vec<Guess>) {
         guesses.resize(self.properties.len(), Guess::default());
         for (column, guess) in self.properties.iter().zip(guesses) {
@@ -129,7 +126,7 @@ impl Columns {
         }
     }
 
-    /// Gives values without a type what they look like.
+    /// Gives values without a type the one of their guess.
     pub fn infer(&mut self, guesses: &[Guess]) {
         self.inferred = true;
         for (column, guess) in self.properties.iter_mut().zip(guesses) {
@@ -137,7 +134,7 @@ impl Columns {
         }
     }
 
-    /// What a user should know of the types, once the rows are read.
+    /// Returns notes on the types for the user, once the rows are read.
     pub fn notes(&self) -> Vec<String> {
         const SHOWN: usize = 40;
         let mut notes = Vec::new();
@@ -174,21 +171,21 @@ impl Columns {
         notes
     }
 
-    /// The entity of a row.
+    /// Returns the entity of a row.
     ///
     /// # Errors
-    /// Why it is no entity, and where.
-    pub fn record(&mut self, row: &Row) -> Result<Record, (LineColumn, String)> {
-        if row.len() != self.count {
-            let reason = format!("The row has {} fields, but the header {}", row.len(), self.count);
-            return Err((row.place(self.count), reason));
+    /// The position and the reason if it is none.
+    pub fn entity(&mut self, row: &Row) -> Result<ParsedEntity, (LineColumn, String)> {
+        if row.count() != self.count {
+            let reason = format!("The row has {} fields, but the header {}", row.count(), self.count);
+            return Err((row.position(self.count), reason));
         }
         let field = |index: usize| {
             let text = row.field(index);
-            text.ok_or_else(|| (row.place(index), "The text is not UTF-8".to_owned()))
+            text.ok_or_else(|| (row.position(index), "The text is not UTF-8".to_owned()))
         };
         let plain = |text| match self.has_escaped_texts {
-            true => formula::unescape(text),
+            true => Cow::Owned(formula::unescape(text)),
             false => Cow::Borrowed(text),
         };
         let mut builder = PropertiesBuilder::with_capacity(self.properties.len().min(256));
@@ -205,7 +202,7 @@ impl Columns {
                             "The file ends where the type of \"{}\" should stand",
                             said(&column.name)
                         );
-                        return Err((row.place(self.count), reason));
+                        return Err((row.position(self.count), reason));
                     }
                     self.by_first_row |= column.first.is_some();
                     self.untyped |= column.first.is_none() && !self.inferred;
@@ -213,30 +210,30 @@ impl Columns {
                 }
                 given => edm_type(given).ok_or_else(|| {
                     let reason = format!("\"{}\" has the unknown type {}", said(&column.name), said(given));
-                    (row.place(column.edm.unwrap_or_default()), reason)
+                    (row.position(column.edm.unwrap_or_default()), reason)
                 })?,
             };
             let text = match edm {
                 EdmType::String => plain(text),
                 _ => Cow::Borrowed(text),
             };
-            push(&mut builder, &column.name, edm, &text).map_err(|reason| (row.place(column.value), reason))?;
+            push(&mut builder, &column.name, edm, &text).map_err(|reason| (row.position(column.value), reason))?;
         }
         let timestamp = match self.timestamp {
             Some(index) => match field(index)? {
                 "" => None,
                 text => Some(
                     Ticks::parse(text)
-                        .ok_or_else(|| (row.place(index), format!("{TIMESTAMP} is no time: {}", said(text))))?,
+                        .ok_or_else(|| (row.position(index), format!("{TIMESTAMP} is no time: {}", said(text))))?,
                 ),
             },
             None => None,
         };
-        Ok(Record {
+        Ok(ParsedEntity {
             partition_key: plain(field(self.partition_key)?).into_owned(),
             row_key: plain(field(self.row_key)?).into_owned(),
             timestamp,
-            properties: builder.finish().map_err(|error| (row.place(0), reason(&error)))?,
+            properties: builder.finish().map_err(|error| (row.position(0), reason(&error)))?,
         })
     }
 }
@@ -265,49 +262,11 @@ fn push<'n>(builder: &mut PropertiesBuilder<'n>, name: &'n str, edm: EdmType, te
     builder.push(Cow::Borrowed(name), value).map_err(|error| reason(&error))
 }
 
-/// The header of a table whose entities have these properties.
-pub fn header<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    let mut header: Vec<String> = [PARTITION_KEY, ROW_KEY, TIMESTAMP].map(str::to_owned).to_vec();
-    for name in names {
-        header.push(name.to_owned());
-        header.push(format!("{name}{TYPE}"));
-    }
-    header
-}
-
-/// Hands on the fields of an entity's row, one by one: there may be many columns and few properties.
-///
-/// # Errors
-/// What `field` says.
-pub fn row<'n, E>(
-    record: &Record,
-    names: impl Iterator<Item = &'n str>,
-    field: &mut dyn FnMut(&str) -> Result<(), E>,
-) -> Result<(), E> {
-    field(&record.partition_key)?;
-    field(&record.row_key)?;
-    field(&record.timestamp.map(|time| time.to_string()).unwrap_or_default())?;
-    let properties = record.properties.as_properties();
-    for name in names {
-        match properties.get(name) {
-            Some(value) => {
-                field(&value.text())?;
-                field(value.edm_type().name())?;
-            }
-            None => {
-                field("")?;
-                field("")?;
-            }
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::input::Input;
     use super::*;
+    use crate::input::Input;
 
     /// Entities, or why they are none, and notes.
     type Found = (Vec<Result<String, String>>, Vec<String>);
@@ -338,11 +297,11 @@ mod tests {
         }
         let mut all = Vec::new();
         rows(&mut columns, &mut |columns, row| {
-            let record = columns.record(row);
+            let entity = columns.entity(row);
             all.push(
-                record
-                    .map(|record| record.json())
-                    .map_err(|(place, reason)| format!("{place}: {reason}")),
+                entity
+                    .map(|entity| entity.to_json())
+                    .map_err(|(position, reason)| format!("{position}: {reason}")),
             );
         })?;
         Ok((all, columns.unwrap().notes()))
@@ -421,7 +380,7 @@ mod tests {
                 r#"{"PartitionKey":"'p","RowKey":"r","S":"'s"}"#,
             ]
         );
-        // As Storage Explorer writes what is stored.
+        // A file of Storage Explorer.
         assert_eq!(
             entities(&texts("", ""), false),
             [

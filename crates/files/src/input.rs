@@ -1,4 +1,4 @@
-//! The text of a file: UTF-8 or UTF-16, with a byte order mark or without, and where in it a reader stands.
+//! The text of a file: UTF-8 or UTF-16, with a byte order mark or without, and the position of a reader in it.
 //!
 //! Every format reads its records through [`Input::keep`], so no record of any format takes more than [`LONGEST`] bytes,
 //! whatever the file says.
@@ -22,7 +22,7 @@ pub struct LineColumn {
 impl LineColumn {
     const BEGIN: LineColumn = LineColumn { line: 1, column: 1 };
 
-    /// A fault at this place.
+    /// A fault at this position.
     pub fn fault(self, reason: impl fmt::Display) -> Fault {
         Fault(format!("{self}: {reason}"))
     }
@@ -34,7 +34,7 @@ impl fmt::Display for LineColumn {
     }
 }
 
-/// Why a file cannot be read any further, and where.
+/// The reason why a file cannot be read any further, with its position.
 #[derive(Debug)]
 pub struct Fault(String);
 
@@ -54,17 +54,25 @@ impl From<Error> for Fault {
 pub struct Input<'r> {
     raw: Box<dyn Read + 'r>,
     buffer: Vec<u8>,
-    /// What is read and not taken.
+    /// The bytes that are read and not taken.
     begin: usize,
     end: usize,
     ended: bool,
-    place: LineColumn,
+    /// How many bytes are taken.
+    taken: usize,
+    position: LineColumn,
     record: LineColumn,
 }
 
 impl<'r> Input<'r> {
+    /// Returns a part of a text that begins in this line.
+    pub fn of_part(text: &'r str, line: u64) -> Input<'r> {
+        let position = LineColumn { line, column: 1 };
+        Input::at(Box::new(text.as_bytes()), position)
+    }
+
     /// # Errors
-    /// What the operating system says.
+    /// Errors of the operating system.
     pub fn new(mut raw: impl Read + 'r) -> std::io::Result<Input<'r>> {
         let mut head = [0; 3];
         let mut length = 0;
@@ -91,21 +99,26 @@ impl<'r> Input<'r> {
             None => Box::new(bytes),
             Some(big_endian) => Box::new(Utf16::new(bytes, big_endian)),
         };
-        Ok(Input {
+        Ok(Input::at(raw, LineColumn::BEGIN))
+    }
+
+    fn at(raw: Box<dyn Read + 'r>, position: LineColumn) -> Input<'r> {
+        Input {
             raw,
             buffer: vec![0; BUFFER],
             begin: 0,
             end: 0,
             ended: false,
-            place: LineColumn::BEGIN,
-            record: LineColumn::BEGIN,
-        })
+            taken: 0,
+            position,
+            record: position,
+        }
     }
 
-    /// What comes next, as far as it is read; empty at the end.
+    /// Returns the bytes that come next, as far as they are read; empty at the end.
     ///
     /// # Errors
-    /// What the operating system or the decoder says.
+    /// Errors of the operating system or the decoder.
     pub fn fill(&mut self) -> Result<&[u8], Fault> {
         while self.begin == self.end && !self.ended {
             match self.raw.read(&mut self.buffer) {
@@ -114,7 +127,7 @@ impl<'r> Input<'r> {
                     self.ended = read == 0;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.place.fault(error)),
+                Err(error) => return Err(self.position.fault(error)),
             }
         }
         Ok(self.buffer.get(self.begin..self.end).unwrap_or_default())
@@ -131,13 +144,19 @@ impl<'r> Input<'r> {
         let end = self.end.min(self.begin + count);
         for &byte in self.buffer.get(self.begin..end).unwrap_or_default() {
             if byte == b'\n' {
-                self.place.line += 1;
-                self.place.column = 1;
+                self.position.line += 1;
+                self.position.column = 1;
             } else if byte & 0xc0 != 0x80 {
-                self.place.column += 1;
+                self.position.column += 1;
             }
         }
+        self.taken += end - self.begin;
         self.begin = end;
+    }
+
+    /// Returns how many bytes are taken.
+    pub fn taken(&self) -> usize {
+        self.taken
     }
 
     /// Takes so many bytes of what [`Input::fill`] gave, and appends them to what is kept of the record.
@@ -160,7 +179,7 @@ impl<'r> Input<'r> {
 
     /// Notes that a record begins here.
     pub fn begin_record(&mut self) {
-        self.record = self.place;
+        self.record = self.position;
     }
 
     /// Where the record begins.
@@ -168,12 +187,12 @@ impl<'r> Input<'r> {
         self.record
     }
 
-    pub fn place(&self) -> LineColumn {
-        self.place
+    pub fn position(&self) -> LineColumn {
+        self.position
     }
 
     pub fn fault(&self, reason: impl fmt::Display) -> Fault {
-        self.place.fault(reason)
+        self.position.fault(reason)
     }
 }
 
@@ -188,7 +207,7 @@ struct Utf16<R> {
     high: Option<u16>,
     text: Vec<u8>,
     taken: usize,
-    /// What is behind `text` is not UTF-16.
+    /// The text behind `text` is not UTF-16.
     wrong: bool,
 }
 
@@ -310,6 +329,6 @@ mod tests {
         let mut input = Input::new("a\n\u{65e5}b".as_bytes()).unwrap();
         input.fill().unwrap();
         input.advance(5);
-        assert_eq!(input.place().to_string(), "line 2, column 2");
+        assert_eq!(input.position().to_string(), "line 2, column 2");
     }
 }

@@ -1,6 +1,6 @@
 //! Lines of bounded length.
 
-use super::input::{Fault, Input, LONGEST};
+use crate::input::{Fault, Input, LONGEST};
 
 pub enum Line {
     /// Without its end.

@@ -6,9 +6,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::csv_rows::TYPE;
+use table_service_model::json::{ParsedEntity, parse_entity};
 
-/// The members of an object in their order, those that come twice included: what reads the entity refuses them.
+use crate::{TYPE, reason};
+
+/// The members of an object in their order. The reader of the entity refuses a name that comes twice.
 pub struct Members<'j>(pub Vec<(String, &'j RawValue)>);
 
 impl<'de: 'j, 'j> Deserialize<'de> for Members<'j> {
@@ -42,7 +44,7 @@ pub fn append(object: &mut String, name: &str, raw: &str) {
 }
 
 /// The entity in the payload form of the service; `None` if it is in that form already, or is none.
-pub fn payload(json: &str) -> Option<String> {
+fn payload(json: &str) -> Option<String> {
     if !json.contains("@type\"") {
         return None;
     }
@@ -67,22 +69,30 @@ pub fn payload(json: &str) -> Option<String> {
     Some(object)
 }
 
+/// Reads an entity in either form.
+///
+/// # Errors
+/// Why it is none.
+pub fn entity(text: &[u8]) -> Result<ParsedEntity, String> {
+    let text = std::str::from_utf8(text).map_err(|_| "The text is not UTF-8".to_owned())?;
+    let payload = payload(text);
+    parse_entity(payload.as_deref().unwrap_or(text)).map_err(|error| reason(&error))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::record::Record;
 
     #[test]
     fn types_beside_values() {
         let json = r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"2020-01-01T00:00:00Z","Timestamp@type":"DateTime","A":"5","A@type":"Int32","B":"true","B@type":"Edm.Boolean","C":"1.5","C@type":"Double","D":"x","D@type":"String","E":"9","E@type":"Int64","F":7}"#;
-        let record = Record::from_json(&payload(json).unwrap()).unwrap();
         assert_eq!(
-            record.json(),
+            entity(json.as_bytes()).unwrap().to_json(),
             r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"2020-01-01T00:00:00Z","A":5,"B":true,"C":1.5,"D":"x","E@odata.type":"Edm.Int64","E":"9","F":7}"#
         );
         assert!(payload(r#"{"A@odata.type":"Edm.Int64","A":"1"}"#).is_none());
         let twice = r#"{"PartitionKey":"p","RowKey":"r","A":"1","A":"2","A@type":"Int32"}"#;
-        assert!(Record::from_json(&payload(twice).unwrap()).is_err());
+        assert!(entity(twice.as_bytes()).is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! Rows of CSV (RFC 4180). What is no row is an error: text behind a closing quote, a quote within a field that does not
-//! begin with one, an end within a field.
+//! Rows of CSV (RFC 4180). These are errors: text behind a closing quote, a quote within a field that does not begin with a quote,
+//! the end of the file within a field.
 
-use super::input::{Fault, Input, LineColumn};
+use crate::input::{Fault, Input, LineColumn};
 
 /// How many columns a file may have.
 pub const MOST_COLUMNS: usize = 20_000;
@@ -9,7 +9,7 @@ pub const MOST_COLUMNS: usize = 20_000;
 /// A field of a row.
 struct Field {
     end: usize,
-    place: LineColumn,
+    position: LineColumn,
 }
 
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Row {
     /// Reads the next row that has any character; false at the end.
     ///
     /// # Errors
-    /// What is no row, or is too long to be an entity.
+    /// A text that is no row, or is too long to be an entity.
     pub fn read(&mut self, input: &mut Input<'_>, delimiter: u8) -> Result<bool, Fault> {
         self.text.clear();
         self.fields.clear();
@@ -41,7 +41,7 @@ impl Row {
             if self.fields.len() == MOST_COLUMNS {
                 return Err(input.fault(format!("the row has more than {MOST_COLUMNS} fields")));
             }
-            let place = input.place();
+            let position = input.position();
             let quoted = input.peek()? == Some(b'"');
             if quoted {
                 self.quoted(input)?;
@@ -50,9 +50,9 @@ impl Row {
             }
             self.fields.push(Field {
                 end: self.text.len(),
-                place,
+                position,
             });
-            self.end = Some(input.place());
+            self.end = Some(input.position());
             match input.peek()? {
                 Some(byte) if byte == delimiter => input.advance(1),
                 Some(b'\r') => {
@@ -97,7 +97,7 @@ impl Row {
     }
 
     fn quoted(&mut self, input: &mut Input<'_>) -> Result<(), Fault> {
-        let begin = input.place();
+        let begin = input.position();
         input.advance(1);
         loop {
             let available = input.fill()?;
@@ -117,7 +117,8 @@ impl Row {
         }
     }
 
-    pub fn len(&self) -> usize {
+    /// Returns the number of fields.
+    pub fn count(&self) -> usize {
         self.fields.len()
     }
 
@@ -132,9 +133,9 @@ impl Row {
     }
 
     /// Where a field begins, or else where the row ends.
-    pub fn place(&self, index: usize) -> LineColumn {
-        let place = self.fields.get(index).map(|field| field.place).or(self.end);
-        place.unwrap_or(LineColumn { line: 1, column: 1 })
+    pub fn position(&self, index: usize) -> LineColumn {
+        let position = self.fields.get(index).map(|field| field.position).or(self.end);
+        position.unwrap_or(LineColumn { line: 1, column: 1 })
     }
 
     pub fn has_line_end(&self) -> bool {
@@ -167,7 +168,7 @@ mod tests {
         let (mut row, mut rows) = (Row::default(), Vec::new());
         while row.read(&mut input, b',').map_err(|fault| fault.to_string())? {
             rows.push(
-                (0..row.len())
+                (0..row.count())
                     .map(|field| row.field(field).unwrap().to_owned())
                     .collect(),
             );
