@@ -50,6 +50,12 @@ impl DatabaseUrl {
         Ok(DatabaseUrl(config))
     }
 
+    /// Returns whether a text is a URL with a password, whatever else is wrong with it.
+    pub fn has_password(text: &str) -> bool {
+        text.parse::<Config>()
+            .is_ok_and(|config| config.get_password().is_some())
+    }
+
     /// Returns whether two URLs name the same database.
     pub fn is_same_database(&self, other: &DatabaseUrl) -> bool {
         let place = |url: &DatabaseUrl| {

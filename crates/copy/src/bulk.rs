@@ -1,4 +1,4 @@
-//! What a filter selects in a place: counted, or deleted.
+//! Counts or deletes the entities of a place that a filter selects.
 //!
 //! A service gives the keys of several ranges at a time, page by page; a page is deleted, then its range goes on behind
 //! it. A database does the work itself. Files are read, and the filter is tested here.
@@ -151,7 +151,7 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Deletes what is selected of a table, or what an earlier run has left of it. Returns early, without an error, when it
+    /// Deletes the selected entities of a table, or those that an earlier run has left. Returns early, without an error, when it
     /// is to stop.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Files that the program makes, where other users may put names too.
 //!
 //! A new file is made under a name that nobody has, so it is nobody else's and no link is followed. A file that is gone on
-//! with is no link and belongs to the user of the program. What is for one moment only has no name at all.
+//! with is no link and belongs to the user of the program. Files for one moment have no name.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -21,8 +21,8 @@ fn no_follow() -> i32 {
     (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed()
 }
 
-/// Makes a file for reading and writing under a name. What an earlier run of the program has left there goes, and so does
-/// a link, but not what it leads to.
+/// Makes a file for reading and writing under a name. A file that an earlier run has left there goes, and so does
+/// a link, but not its target.
 ///
 /// # Errors
 /// What the operating system says: the file of another user, in a directory that keeps it, stays.

@@ -14,7 +14,7 @@ const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// How requests prove who sends them.
+/// The credentials of requests.
 #[derive(Debug, Clone)]
 pub enum Credential {
     Key(Account),

@@ -2,8 +2,8 @@
 //! and files.
 //!
 //! A source gives the entities of a table in chunks, range by range. The pipeline hands them to lanes, which write them
-//! into the target, and notes for each range how far everything is written. Nothing holds more than some chunks. What a
-//! filter selects is counted or deleted range by range too, by its keys.
+//! into the target, and notes for each range how far everything is written. Nothing holds more than some chunks.
+//! Entities that a filter selects are counted or deleted range by range too, by their keys.
 
 mod bulk;
 pub mod cli;

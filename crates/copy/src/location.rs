@@ -21,7 +21,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Reads what an argument names, the environment or a file it refers to included.
+    /// Reads an argument, or the variable or the file that it names.
     ///
     /// # Errors
     /// What is wrong with it. It may have a secret in any form, so it is not repeated.

@@ -46,7 +46,7 @@ impl Source {
         })
     }
 
-    /// What a reader of the report has to know about what was read.
+    /// The notes on the reading for the report.
     pub fn note(&self) -> Option<&'static str> {
         match self {
             Source::Sql(source) => source.note(),
@@ -75,7 +75,7 @@ impl Source {
         }
     }
 
-    /// Ends what the source has kept for this copy to read all of it as of one moment.
+    /// Ends the snapshot that the source has kept for this copy.
     pub async fn release(&self) {
         if let Source::Sql(source) = self {
             source.release().await;

@@ -26,13 +26,12 @@ use crate::resume::{Journal, Part};
 use crate::sql::SqlWriter;
 use crate::write::{OnConflict, Outcome, WriteMode};
 
-/// What one write may have.
+/// The limits of one write.
 const WRITE_RECORDS: usize = 5000;
 const WRITE_BYTES: usize = 4 << 20;
 /// Parts of chunks that wait before a lane.
 const WAITING: usize = 8;
-/// What entities may weigh that are read and not yet written, in KiB. However many readers there are, and whichever lane
-/// their entities go to, they wait for a place in it.
+/// The most memory of entities that are read and not yet written, in KiB. All readers take permits of it.
 const HELD_KIB: u32 = 64 << 10;
 
 /// The room for entities that are read and not yet written.
@@ -114,7 +113,7 @@ struct PendingChunk {
     _held: OwnedSemaphorePermit,
 }
 
-/// For each range, the chunks that are written before the one in front of them is.
+/// The chunks of a range that are written although an earlier one is not.
 #[derive(Default)]
 struct RangeProgress {
     next: u64,
@@ -126,7 +125,7 @@ struct Table {
     name: String,
     progress: Mutex<Vec<RangeProgress>>,
     report: Mutex<TableReport>,
-    /// Readers that have not come to their end. A file gets its name only when there are none.
+    /// The number of readers that have not ended. A file gets its name when it is zero.
     reading: AtomicUsize,
 }
 
@@ -191,7 +190,7 @@ impl LaneWriter {
     }
 }
 
-/// Copies a table, or what an earlier run has left of it. Returns early, without an error, when it is to stop.
+/// Copies a table, or the ranges of it that an earlier run has left. Returns early, without an error, when it is to stop.
 ///
 /// # Errors
 /// What ends the copy.
@@ -358,7 +357,7 @@ async fn feed(
             }
         }
         Counters::add(&copy.counters.bytes, bytes);
-        // Taken as a whole, by who holds nothing that others wait for: what is held gets written.
+        // A reader takes all permits of a chunk at once and holds no others. So chunks that hold permits get written, and give them back.
         let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, HELD_KIB);
         let held = copy.room.clone().acquire_many_owned(kib).await;
         let held = held.map_err(|error| Failure::new(error.to_string()))?;
@@ -383,7 +382,7 @@ async fn feed(
     Ok(())
 }
 
-/// Writes what comes, as much at a time as waits.
+/// Writes the parts of chunks that wait, together up to a limit.
 async fn lane(table: Arc<Table>, mut writer: LaneWriter, mut parts: Receiver<ChunkPart>) -> Result<(), Failure> {
     let copy = &table.copy;
     while let Some(first) = parts.recv().await {

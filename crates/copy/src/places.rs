@@ -1,4 +1,4 @@
-//! What the options about places mean, and where results are printed.
+//! The sources and targets of the command line, and where results are printed.
 
 use std::time::Duration;
 
@@ -100,18 +100,18 @@ impl Options {
         }
         self.tables
             .iter()
-            .map(|wanted| {
+            .map(|name| {
                 tables
                     .iter()
-                    .find(|table| table.eq_ignore_ascii_case(wanted))
+                    .find(|table| table.eq_ignore_ascii_case(name))
                     .cloned()
-                    .ok_or_else(|| Failure::new(format!("{}: there is no table {wanted}.", source.name())))
+                    .ok_or_else(|| Failure::new(format!("{}: there is no table {name}.", source.name())))
             })
             .collect()
     }
 }
 
-/// Prints what was done: for machines on standard output, for people on standard error.
+/// Prints a result: for machines on standard output, for people on standard error.
 pub fn print(json: bool, event: &str, value: &impl serde::Serialize, text: &str) {
     match json {
         true => print_json(event, value),
@@ -119,7 +119,7 @@ pub fn print(json: bool, event: &str, value: &impl serde::Serialize, text: &str)
     }
 }
 
-/// Prints what was asked for, on standard output for people too: it goes on to another program.
+/// Prints an answer, on standard output for people too: it goes on to another program.
 pub fn answer(json: bool, event: &str, value: &impl serde::Serialize, text: &str) {
     match json {
         true => print_json(event, value),

@@ -7,7 +7,7 @@ use crate::report::Report;
 /// Copies the service's properties, and the policies of these tables.
 ///
 /// # Errors
-/// What the source or the target says. What one of them cannot hold is noted in the report.
+/// An error of the source or the target. Policies that the target cannot hold are noted in the report.
 pub async fn copy(source: &Source, target: &Target, tables: &[String], report: &mut Report) -> Result<(), Failure> {
     let mut carried = 0;
     for table in tables {

@@ -79,8 +79,7 @@ impl Record {
     }
 
     /// The digest of keys and properties under a secret; a bag has one representation. Timestamps count in microseconds, because a
-    /// database keeps no more. Who does not know the
-    /// secret cannot tell it from a random number.
+    /// database keeps no more. Without the secret it looks like a random number.
     pub fn digest(&self, secret: &DigestSecret, with_timestamp: bool) -> u128 {
         let mut hash = Hmac::<Sha256>::new(&secret.0.into());
         let micros = self

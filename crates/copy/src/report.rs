@@ -29,7 +29,7 @@ impl Report {
         self.notes.push(note.into());
     }
 
-    /// Adds what a round has done to a table.
+    /// Adds the counts of a round of a table.
     pub fn add(&mut self, done: TableReport) {
         match self.tables.iter_mut().find(|table| table.table == done.table) {
             Some(table) => {

@@ -44,7 +44,7 @@ pub enum Followed {
     Never,
     /// What the file says is copied is also followed, as long as the feed is there.
     Whole,
-    /// It had one that was lost: what has changed since then is not known.
+    /// Its feed is lost: the changes since then are not known.
     Lost,
 }
 
@@ -66,7 +66,7 @@ struct State {
 struct Table {
     done: bool,
     ranges: Vec<Part>,
-    /// How long the target's file is with what the positions say.
+    /// The length of the target's file at these positions.
     length: Option<u64>,
 }
 
@@ -162,7 +162,7 @@ impl Journal {
         lock(&self.state).followed
     }
 
-    /// The feed is lost. It is saved before there is a new one, which would be taken for the one that is lost.
+    /// Notes that the feed is lost, before there is a new one of its name.
     ///
     /// # Errors
     /// What the operating system says.

@@ -1,13 +1,14 @@
-//! Where sources and targets are taken from: an argument, the environment or a file.
+//! Sources and targets of the command line: arguments, variables of the environment or files.
 
 use std::io::Read;
 
+use table_service_connect::DatabaseUrl;
 use table_service_model::Secret;
 
 use crate::failure::Failure;
 use crate::path::is_path;
 
-/// What a file with a connection string may have.
+/// The most bytes of a file with a connection string.
 const LARGEST_FILE: u64 = 64 << 10;
 
 /// Takes the text itself, that of an environment variable (`env:NAME`) or that of a file (`@FILE`).
@@ -57,13 +58,7 @@ pub fn is_exposed(argument: &Secret) -> bool {
         return false;
     }
     let lower = argument.to_ascii_lowercase();
-    let has_password = (lower.starts_with("postgres://") || lower.starts_with("postgresql://"))
-        && (lower.contains("password=")
-            || lower
-                .split_once("://")
-                .and_then(|(_, rest)| rest.split_once('@'))
-                .is_some_and(|(user, _)| user.contains(':')));
-    has_password || lower.contains("accountkey=") || lower.contains("sig=")
+    DatabaseUrl::has_password(argument) || lower.contains("accountkey=") || lower.contains("sig=")
 }
 
 #[cfg(test)]

@@ -218,7 +218,7 @@ impl Verify {
         Ok(())
     }
 
-    /// Lists what differs in some buckets.
+    /// Lists the entities that differ in some buckets.
     async fn compare(
         self: &Arc<Verify>,
         table: &str,
@@ -234,14 +234,14 @@ impl Verify {
         }
         let chosen = Arc::new(chosen);
         let source: Arc<Mutex<HashMap<(String, String), Record>>> = Arc::default();
-        let (collected, wanted) = (source.clone(), chosen.clone());
+        let (collected, buckets) = (source.clone(), chosen.clone());
         let bytes = Arc::new(AtomicU64::new(0));
         let name = self.source.name();
         self.each(true, table, move |records, _| {
             let mut collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
             for record in records {
-                if wanted.get(bucket_of(&record)) == Some(&true) {
-                    // Twice what it should be: the table may have grown since the summary, but not so much.
+                if buckets.get(bucket_of(&record)) == Some(&true) {
+                    // Twice the summary: the table may have grown since, but not so much.
                     let weight = record.weight() as u64;
                     if bytes.fetch_add(weight, Ordering::Relaxed) + weight > most_bytes {
                         return Err(Failure::new(format!(

@@ -1,5 +1,4 @@
-//! What all targets share: what happens to entities that exist, what became of a write, and how long to wait for a
-//! service that is away.
+//! The common part of all targets: the mode of writing, the outcome of a write, and the pauses while a service is away.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -130,8 +129,8 @@ impl Backoff {
         }
     }
 
-    /// Waits before another try, as long as the service asks if it asks. Returns false when it has been too long.
-    pub async fn wait(&mut self, asked: Option<Duration>, reason: &str) -> bool {
+    /// Waits before another attempt, as long as the service says if it does. Returns false when it has been too long.
+    pub async fn wait(&mut self, retry_after: Option<Duration>, reason: &str) -> bool {
         let left = self.patience.saturating_sub(self.begin.elapsed());
         if left.is_zero() {
             return false;
@@ -141,7 +140,9 @@ impl Backoff {
         }
         // All lanes fail at the same moment; they must not come back at the same moment.
         let spread = rand::rng().random_range(0.5..1.0);
-        let wait = asked.unwrap_or_else(|| self.next.mul_f64(spread)).max(SHORTEST_WAIT);
+        let wait = retry_after
+            .unwrap_or_else(|| self.next.mul_f64(spread))
+            .max(SHORTEST_WAIT);
         self.next = (self.next * 2).min(Duration::from_secs(30));
         tokio::time::sleep(wait.min(left)).await;
         true

@@ -12,14 +12,14 @@ const VERSION: &str = "3.37.0";
 /// # Errors
 /// It does not start.
 pub fn start(environment: &Environment, directory: &Path) -> Result<(Background, String)> {
-    let place = environment.cache.join(format!("azurite-{VERSION}"));
-    let program = place.join("node_modules/.bin/azurite-table");
+    let fetched = environment.cache.join(format!("azurite-{VERSION}"));
+    let program = fetched.join("node_modules/.bin/azurite-table");
     if !program.exists() {
-        fs_err::create_dir_all(&place)?;
+        fs_err::create_dir_all(&fetched)?;
         let mut install = environment.command("npm");
         install
             .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
-            .arg(&place);
+            .arg(&fetched);
         run(install.arg(format!("azurite@{VERSION}")))?;
     }
     let port = free_port()?;

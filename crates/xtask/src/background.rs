@@ -19,7 +19,7 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts a program in a directory, where it writes what it prints to `NAME.out` and its errors to `NAME.log`.
+    /// Starts a program in a directory, with its output in `NAME.out` and its errors in `NAME.log`.
     ///
     /// # Errors
     /// It is not there.

@@ -164,7 +164,7 @@ impl<'r> Tests<'r> {
     }
 
     fn isolation(&self) -> Result {
-        // So that the tester sees who waits for whom over the servers.
+        // The tester sees waiting sessions of all servers then.
         self.sql(&["SELECT citus_internal.replace_isolation_tester_func()"])?;
         let ended = self.regress(ISOLATION, "isolation", "isolation", &self.listed("same_isolation")?);
         self.sql(&["SELECT citus_internal.restore_isolation_tester_func()"])?;
@@ -226,8 +226,8 @@ impl<'r> Tests<'r> {
         all([moved, killed, self.nothing_is_prepared()].into_iter())
     }
 
-    /// Clients write through each of the three servers while something happens. Then what they have seen is compared with what is
-    /// stored.
+    /// Clients write through each of the three servers while something happens. Then acknowledged writes are compared with
+    /// the stored entities.
     fn while_writing(&self, name: &str, happening: impl FnOnce() -> Result<String>) -> Result {
         let stop = AtomicBool::new(false);
         let happened = std::thread::scope(|scope| {
@@ -332,7 +332,7 @@ impl<'r> Tests<'r> {
         bail!("transactions are still prepared")
     }
 
-    /// Of these tests those that the command line chooses.
+    /// Returns those of these tests that the command line chooses.
     fn chosen(&self, mut tests: Vec<String>) -> Vec<String> {
         let files = &self.options.files;
         tests.retain(|test| files.is_empty() || files.contains(test));
@@ -372,7 +372,7 @@ impl<'r> Tests<'r> {
         self.cluster.coordinator()?.sql("postgres", DATABASE, statements)
     }
 
-    /// Citus refuses with XX000 what it does not do, so that is looked for in the results of the tests only.
+    /// Citus refuses missing features with XX000, so only the results of the tests are searched for it.
     fn keep_logs(&self) -> Result {
         let mut found = false;
         for server in &self.cluster.servers {

@@ -164,7 +164,7 @@ impl Client {
         }
     }
 
-    /// Runs it, and writes what it can do for `tests/clients/table.py`: a line with its status, then one for each point.
+    /// Runs it, and writes its results for `tests/clients/table.py`: a line with its status, then one for each point.
     fn run(&self, environment: &Environment, results: &Path) -> Result {
         println!("\n-- {} {}", self.name, self.version);
         let mut program = match &self.modules {

@@ -1,4 +1,4 @@
-//! The programs that the guide shows, but for the one in Rust: they print what the page shows. Their packages come from their
+//! The programs that the guide shows, but for the one in Rust: their output is that of the page. Their packages come from their
 //! registries, at the versions that `tests/drivers` names.
 
 use std::path::Path;
@@ -118,7 +118,7 @@ struct Program<'p> {
 }
 
 impl Program<'_> {
-    /// It prints what the page shows, in a new database.
+    /// Checks that its output in a new database is that of the page.
     fn check(&self, runner: &Runner, directory: &Path, port: &str) -> Result {
         let name = format!("{}, {} ({})", self.page, self.section, self.language);
         let mut program = self.command(runner, directory, port)?;

@@ -1,4 +1,4 @@
-//! The environment of all that is run here, and how it is run.
+//! The environment of all commands, and how they are run.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -84,13 +84,13 @@ impl Environment {
         })
     }
 
-    /// The same with another variable, for everything that is run from now on.
+    /// Sets a variable for all commands from now on.
     pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
         self.variables.retain(|(other, _)| other != name);
         self.variables.push((name.into(), value.into()));
     }
 
-    /// The same with another variable, for some of what is run.
+    /// Returns the environment with another variable.
     #[must_use]
     pub fn with(&self, name: &str, value: impl Into<OsString>) -> Environment {
         let mut other = self.clone();
@@ -200,8 +200,8 @@ const OPTIONS: [&str; 8] = [
     "VALGRIND",
 ];
 
-/// The caller's environment without options, and without what `cargo run` adds for this program: cargo and PostgreSQL would take
-/// it for the user's.
+/// Returns the caller's environment without options, and without the variables that `cargo run` adds for this program: cargo and
+/// PostgreSQL would take them for the user's.
 fn of_the_caller() -> impl Iterator<Item = (OsString, OsString)> {
     let added = |name: &OsStr| {
         let bytes = name.as_bytes();
@@ -238,7 +238,7 @@ pub fn run(command: &mut Command) -> Result {
     }
 }
 
-/// Runs a command and returns what it prints.
+/// Runs a command. Returns its output.
 ///
 /// # Errors
 /// It fails, or is not there.
@@ -254,7 +254,7 @@ pub fn output(command: &mut Command) -> Result<Vec<u8>> {
     }
 }
 
-/// The same as text, without white space around it.
+/// Runs a command. Returns its output as text, without white space around it.
 ///
 /// # Errors
 /// It fails, or is not there.

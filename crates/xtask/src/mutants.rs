@@ -17,7 +17,7 @@ use crate::requests::from_crates_io;
 use crate::runner::Runner;
 use crate::temporary::{Server, TemporaryDirectory, lock};
 
-/// The golden tests that look for mutants. The others look at nothing that a mutant breaks.
+/// The golden tests that catch mutants. The others catch none.
 const GOLDEN_TESTS: [&str; 23] = [
     "00_install",
     "access",
@@ -349,7 +349,7 @@ fn copy_project(environment: &Environment, source: &Path) -> Result {
     Ok(())
 }
 
-/// The tests that look for the mutants of one kind.
+/// The tests that catch the mutants of one kind.
 struct Suites<'w> {
     workshop: &'w Workshop,
     by: Caught,
@@ -391,7 +391,7 @@ impl Suites<'_> {
         self.workshop.build(&install)
     }
 
-    /// Builds what the mutants change.
+    /// Builds the programs that the mutants change.
     fn build(&self) -> Result {
         let cargo = |arguments: &str| self.workshop.build(&self.workshop.cargo(arguments.split(' ')));
         match self.by {

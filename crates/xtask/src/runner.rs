@@ -1,4 +1,4 @@
-//! The common part of the steps: an environment, a place for servers, and what has been built and installed already.
+//! The common part of the steps: an environment, a directory for servers, and whether the extension is installed.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,7 +21,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// For what needs no PostgreSQL.
+    /// Returns a runner of steps that need no PostgreSQL.
     ///
     /// # Errors
     /// Something is missing, and could not be installed.
@@ -35,7 +35,7 @@ impl Runner {
         })
     }
 
-    /// For what needs a PostgreSQL. Waits until no other run uses it.
+    /// Returns a runner of steps that need a PostgreSQL. Waits until no other run uses it.
     ///
     /// # Errors
     /// Something is missing, and could not be installed.
@@ -53,7 +53,7 @@ impl Runner {
         })
     }
 
-    /// A place for servers.
+    /// Returns the directory for servers.
     ///
     /// # Errors
     /// There is none.
@@ -118,7 +118,7 @@ impl Runner {
         run(&mut self.tests(&["--test", "gateway", "--no-run"]))
     }
 
-    /// Installs the extension into the private PostgreSQL, for what uses a server of our own; once a run is enough.
+    /// Installs the extension into the private PostgreSQL, once a run.
     ///
     /// # Errors
     /// It does not compile.

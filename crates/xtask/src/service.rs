@@ -22,7 +22,7 @@ pub struct Service<'e> {
     pub environment: Environment,
     /// The program of the gateways.
     pub gateway: PathBuf,
-    /// For the servers, and for what programs write.
+    /// The directory of the servers and of the output of programs.
     pub directory: PathBuf,
     database_urls: Vec<String>,
 }
@@ -105,7 +105,7 @@ impl<'e> Service<'e> {
         Ok(address)
     }
 
-    /// Looks for what cannot be seen from outside: a panic, an internal error, a secret in a log. Copies the logs to a directory in
+    /// Searches the logs for a panic, an internal error or a secret. Copies the logs to a directory in
     /// `target` if there is one, or if the tests have failed.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A place for temporary servers, which is gone when this process is, however it ends.
+//! A directory for temporary servers, which is gone when this process is, however it ends.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,7 +20,7 @@ pub struct TemporaryDirectory {
 }
 
 impl TemporaryDirectory {
-    /// Makes the directory. `environment` gets what the tests need to start servers in it. `lock` is held until everything is cleaned
+    /// Makes the directory. `environment` gets the variables by which tests start servers in it. `lock` is held until everything is cleaned
     /// up.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Drop for TemporaryDirectory {
     }
 }
 
-/// As root it must be a place that the user postgres can reach, and paths of sockets must be short.
+/// Makes a directory that the user postgres can reach too, with a short path for sockets.
 fn free_directory() -> Result<PathBuf> {
     for number in 0..1000 {
         let directory = PathBuf::from(format!("/tmp/table_service.{}.{number}", std::process::id()));
@@ -85,7 +85,7 @@ fn free_directory() -> Result<PathBuf> {
 /// A file cannot be removed.
 pub fn clean_up_at_end_of_input(directory: &Path) -> Result {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    // A server writes what it must and frees its shared memory within seconds, also under valgrind.
+    // A server frees its shared memory within seconds, also under valgrind.
     for round in 0..300 {
         let processes = processes_in(directory);
         if processes.is_empty() {
@@ -213,7 +213,7 @@ impl<'e> Server<'e> {
         Ok(psql)
     }
 
-    /// Runs statements, each in a transaction of its own, and returns what they print.
+    /// Runs statements, each in a transaction of its own. Returns their output.
     ///
     /// # Errors
     /// A statement fails.

@@ -138,7 +138,7 @@ impl Upgrades<'_> {
         self.restores(&server, &before)?;
 
         headline(&format!(
-            "The gateway of {release} with {THIS}, and the other way round"
+            "The gateway of {release} with {THIS}, and the gateway of {THIS} with {release}"
         ));
         let source = self.work.join(format!("source-{release}"));
         self.unpack(commit, &source)?;
@@ -302,7 +302,7 @@ impl Upgrades<'_> {
         )
     }
 
-    /// The session with the old library and one with the new library change the same entity in turn.
+    /// The session with the old library and one with the new library change the same entity alternately.
     fn write_in_turn(&self, session: &mut Session, server: &Server, table: &str) -> Result {
         session.ask(&format!("SELECT 1 FROM table_service.create_table('{table}')"))?;
         let mut tag = session.ask(&format!(
@@ -320,7 +320,7 @@ impl Upgrades<'_> {
             "SELECT properties FROM table_service.get_entity('{table}', 'p', 'r')"
         ))?;
         self.same(
-            "the old and the new library write in turn",
+            "the old and the new library write alternately",
             "{\"A\":0,\"New\":3,\"Old\":3}",
             &got,
         )?;
@@ -353,7 +353,7 @@ impl Upgrades<'_> {
         self.is_like_new(&upgraded, "the database that pg_upgrade made")
     }
 
-    /// From another PostgreSQL that has the extension of this version, with what only this version knows.
+    /// Upgrades another PostgreSQL that has the extension of this version, with features of this version alone.
     fn with_a_feed_by_pg_upgrade(&self, old: &Environment) -> Result {
         self.headline_of_pg_upgrade(THIS, old.pg);
         // A transaction of autovacuum counts as a change that the feed has not read.
@@ -394,7 +394,7 @@ impl Upgrades<'_> {
         ));
     }
 
-    /// Stops a server, and starts what pg_upgrade makes of it on the PostgreSQL of this environment.
+    /// Stops a server, upgrades it by pg_upgrade to the PostgreSQL of this environment, and starts it.
     fn pg_upgraded(&self, server: &Server, version: &str) -> Result<Server<'_>> {
         let environment = self.environment;
         let has_checksums = server.sql("postgres", DATABASE, &["SHOW data_checksums"])? == "on";
@@ -526,7 +526,7 @@ fn create_database(server: &Server) -> Result {
         .map(drop)
 }
 
-/// Runs a file in the database, and returns what it prints.
+/// Runs a file in the database. Returns its output.
 fn file(server: &Server, path: &str) -> Result<String> {
     text(server.psql("postgres", DATABASE)?.args(["-f", path]))
 }

@@ -28,7 +28,7 @@ impl Advance {
         }
     }
 
-    /// Notes a page: what it begins with, and the token of the next one.
+    /// Notes a page: its first key, and the token of the next page.
     ///
     /// # Errors
     /// What does not move.

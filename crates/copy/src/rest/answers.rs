@@ -1,4 +1,4 @@
-//! What the bodies of answers say. Nothing here asks a service, and whatever a body says, what is made of it is bounded by its length.
+//! The bodies of answers. Nothing here calls a service, and the result of a body is bounded by its length.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -90,7 +90,7 @@ mod tests {
             headers: http::HeaderMap::new(),
             body: body.into(),
             ambiguous: false,
-            _place: None,
+            _permit: None,
         }
     }
 

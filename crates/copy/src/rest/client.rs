@@ -24,11 +24,11 @@ use crate::write::Backoff;
 
 use super::answers::error_in;
 
-/// What an answer may have. One entity has about 3 MiB of JSON at most, and who asks for more entities can ask for fewer.
+/// The most bytes of an answer. One entity has about 3 MiB of JSON at most, and a caller can ask for fewer entities.
 const LARGEST_ANSWER: usize = 4 << 20;
-/// Answers up to this size are read at once; larger ones wait until there is a place for one of [`LARGEST_ANSWER`].
+/// Answers up to this size are read at once; larger ones wait for a permit.
 const SMALL_ANSWER: usize = 64 << 10;
-/// The places for large answers, of all clients: 64 MiB.
+/// The permits for large answers, of all clients: 64 MiB.
 static LARGE_ANSWERS: Semaphore = Semaphore::const_new((64 << 20) / LARGEST_ANSWER);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// How often a request is sent that the service answers with 500. Some services answer so to an entity that they cannot
@@ -91,8 +91,8 @@ pub struct Answer {
     pub body: Bytes,
     /// Whether an earlier try may have had its effect although its answer did not come.
     pub ambiguous: bool,
-    /// Its place, if it is large.
-    pub _place: Option<SemaphorePermit<'static>>,
+    /// The permit of a large one.
+    pub _permit: Option<SemaphorePermit<'static>>,
 }
 
 /// An answer, or that it is larger than [`LARGEST_ANSWER`].
@@ -196,7 +196,7 @@ impl RestClient {
         }
     }
 
-    /// As [`RestClient::send`], for who can ask for less.
+    /// As [`RestClient::send`], for callers that can ask for fewer entities.
     ///
     /// # Errors
     /// A service that stays away, with the last reason.
@@ -206,7 +206,7 @@ impl RestClient {
         let mut internal_errors = 0;
         loop {
             let tried = tokio::time::timeout(REQUEST_TIMEOUT, self.try_send(call)).await;
-            let (reason, asked) = match tried {
+            let (reason, retry_after) = match tried {
                 Ok(Ok(mut answer)) => {
                     internal_errors += u32::from(answer.status == StatusCode::INTERNAL_SERVER_ERROR);
                     if !is_passing(answer.status) || internal_errors == TRIES_OF_500 {
@@ -215,8 +215,8 @@ impl RestClient {
                     }
                     // A 500 can come after the work was done.
                     ambiguous |= answer.status != StatusCode::SERVICE_UNAVAILABLE;
-                    let asked = answer.header("retry-after").and_then(|seconds| seconds.parse().ok());
-                    (answer.error().text(), asked.map(Duration::from_secs))
+                    let retry_after = answer.header("retry-after").and_then(|seconds| seconds.parse().ok());
+                    (answer.error().text(), retry_after.map(Duration::from_secs))
                 }
                 Ok(Err(Unsent::TooLarge)) => return Ok(Reply::TooLarge),
                 Ok(Err(Unsent::ForEver(reason))) => return Err(Failure::new(format!("{}: {reason}", self.name()))),
@@ -230,7 +230,7 @@ impl RestClient {
                 }
             };
             let reason = format!("{}: {reason}", self.name());
-            if !backoff.wait(asked, &reason).await {
+            if !backoff.wait(retry_after, &reason).await {
                 return Err(Failure::new(reason));
             }
         }
@@ -288,20 +288,20 @@ impl RestClient {
             .map_err(|_| Unsent::ForEver("the request cannot be made of these keys".to_owned()))?;
         let response = self.client.request(request).await.map_err(|error| Unsent::of(&error))?;
         let (head, body) = response.into_parts();
-        let (body, place) = read_body(body).await?;
+        let (body, permit) = read_body(body).await?;
         Ok(Answer {
             status: head.status,
             headers: head.headers,
             body,
             ambiguous: false,
-            _place: place,
+            _permit: permit,
         })
     }
 }
 
-/// Reads a body. It has the memory of a large one only while it has a place.
+/// Reads a body. A large one takes a permit first.
 async fn read_body(mut body: Incoming) -> Result<(Bytes, Option<SemaphorePermit<'static>>), Unsent> {
-    let mut place = None;
+    let mut permit = None;
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Unsent::ForNow(with_sources(&error)))?;
@@ -310,14 +310,14 @@ async fn read_body(mut body: Incoming) -> Result<(Bytes, Option<SemaphorePermit<
         if length > LARGEST_ANSWER {
             return Err(Unsent::TooLarge);
         }
-        if length > SMALL_ANSWER && place.is_none() {
-            let permit = LARGE_ANSWERS.acquire().await;
-            place = Some(permit.map_err(|error| Unsent::ForEver(error.to_string()))?);
+        if length > SMALL_ANSWER && permit.is_none() {
+            let acquired = LARGE_ANSWERS.acquire().await;
+            permit = Some(acquired.map_err(|error| Unsent::ForEver(error.to_string()))?);
             bytes.reserve_exact(LARGEST_ANSWER - bytes.len());
         }
         bytes.extend_from_slice(data);
     }
-    Ok((Bytes::from(bytes), place))
+    Ok((Bytes::from(bytes), permit))
 }
 
 /// Why a request has no answer.

@@ -14,6 +14,6 @@ mod target;
 pub use client::RestClient;
 pub use delete::RestDeleter;
 pub use keys::KeyReader;
-pub use reading::{Asked, read};
+pub use reading::{AnswerKind, read};
 pub use source::RestSource;
 pub use target::{RestTarget, RestWriter};

@@ -31,9 +31,9 @@ pub struct RestSource {
 }
 
 impl RestSource {
-    /// `wanted` are the tables that are to be read; without them it is all.
-    pub fn new(client: RestClient, since: Option<Ticks>, wanted: &[String]) -> RestSource {
-        let table = client.only_table().or(wanted.first().map(String::as_str));
+    /// `chosen` are the tables to read; without them all are read.
+    pub fn new(client: RestClient, since: Option<Ticks>, chosen: &[String]) -> RestSource {
+        let table = client.only_table().or(chosen.first().map(String::as_str));
         RestSource {
             table: table.map(str::to_owned),
             client,
@@ -149,9 +149,9 @@ impl RestSource {
         let Some(first) = self.first(table, None, &mut probes).await? else {
             return Ok(vec![Range::Filter(None)]);
         };
-        let wanted = readers * 4;
+        let count = readers * 4;
         let mut bounds = self
-            .bounds(table, "PartitionKey", None, &first.partition_key, wanted, &mut probes)
+            .bounds(table, "PartitionKey", None, &first.partition_key, count, &mut probes)
             .await?;
         let mut within = None;
         if bounds.is_empty() && probes < PROBES {
@@ -160,7 +160,7 @@ impl RestSource {
             let others = format!("PartitionKey gt {}", filter_literal(&first.partition_key));
             if self.first(table, Some(&others), &mut probes).await?.is_none() {
                 bounds = self
-                    .bounds(table, "RowKey", Some(&partition), &first.row_key, wanted, &mut probes)
+                    .bounds(table, "RowKey", Some(&partition), &first.row_key, count, &mut probes)
                     .await?;
                 within = Some((partition, others));
             }
@@ -199,7 +199,7 @@ impl RestSource {
         key: &str,
         within: Option<&str>,
         first: &str,
-        wanted: usize,
+        count: usize,
         probes: &mut usize,
     ) -> Result<Vec<String>, Failure> {
         let mut prefix = String::new();
@@ -208,7 +208,7 @@ impl RestSource {
         for _ in 0..32 {
             let mut bounds: Vec<String> = Vec::new();
             let mut current = first.clone();
-            while bounds.len() < wanted && *probes < PROBES {
+            while bounds.len() < count && *probes < PROBES {
                 let Some(after) = after_beginning(&current, &prefix) else {
                     break;
                 };

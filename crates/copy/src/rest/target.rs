@@ -129,7 +129,7 @@ pub struct RestWriter {
     mode: WriteMode,
 }
 
-/// An entity on its way.
+/// An entity that is being written.
 struct Prepared {
     record: Record,
     operation: Operation,
@@ -310,7 +310,7 @@ impl RestWriter {
         }
     }
 
-    /// Inserts an entity, or replaces the one that is there if that is older.
+    /// Inserts an entity, or replaces an older one.
     async fn newer(&self, record: Record) -> Result<Outcome, Failure> {
         let mut last = String::new();
         for _ in 0..TRIES_OF_NEWER {
@@ -344,7 +344,7 @@ impl RestWriter {
             }
             let error = answer.error();
             match error.status {
-                // Somebody else was faster; look again.
+                // Another client was faster; read again.
                 409 if error.code == "EntityAlreadyExists" => {}
                 412 | 404 if error.code != "TableNotFound" => {}
                 _ if is_fatal(&error) => return Err(self.client.failure(&self.table, &error)),
@@ -361,7 +361,7 @@ impl RestWriter {
     }
 }
 
-/// A service gives what is written its own Timestamps.
+/// A service gives its own Timestamps to entities.
 fn written<'a>(records: impl IntoIterator<Item = &'a Record>) -> Outcome {
     let mut outcome = Outcome::default();
     for record in records {

@@ -22,7 +22,7 @@ use crate::selection::Selection;
 const LONGEST_ANSWER: u64 = 100;
 
 impl OnePlace {
-    /// What is selected here, and the tables that are asked for.
+    /// Returns the work here, and the chosen tables.
     async fn bulk(&self, filter: Option<&str>) -> Result<(Arc<Bulk>, Vec<String>), Failure> {
         let selection = Selection::read(filter)?;
         let from = from_of(self.from.as_ref())?;

@@ -95,7 +95,7 @@ impl Lines {
         Ok(count)
     }
 
-    /// Takes back what was written since the page began, if it can be.
+    /// Takes back the lines since the page began, if that is possible.
     fn undo(&mut self) -> std::io::Result<()> {
         match self {
             Lines::Output(_) => Ok(()),
@@ -121,7 +121,7 @@ impl Lines {
     }
 }
 
-/// Cuts off what an earlier run has left of a line, and goes to the end. Returns its position; `None` for a file that is not of
+/// Cuts off half a line of an earlier run, and goes to the end. Returns its position; `None` for a file that is not of
 /// changes, which stays as it is.
 fn whole_lines(file: &mut File) -> std::io::Result<Option<u64>> {
     let length = file.metadata()?.len();
@@ -172,7 +172,7 @@ pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
     let mut count: u64 = 0;
     tokio::select! {
         written = write(&feed, lines, arguments.follow, &stop, &mut count) => written?,
-        // A database that is away is waited for. What is written and not confirmed comes again.
+        // A database that is away is waited for. Changes that are written and not confirmed come again.
         () = overdue(&stop) => {}
     }
     if !arguments.quiet {

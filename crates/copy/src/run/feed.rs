@@ -41,7 +41,7 @@ const WRITERS: usize = 8;
 const FEW: usize = 1000;
 /// How long to wait for changes when there are none.
 const IDLE: Duration = Duration::from_millis(100);
-/// How often to look whether the feed still has all tables.
+/// The pause between checks that the feed still has all tables.
 const LOOK: Duration = Duration::from_secs(1);
 /// Why `--follow` does not go by Timestamps with `--on-conflict newer`.
 pub const NEWER_NEEDS_A_FEED: &str = "With --on-conflict newer, --follow needs a change feed of the source: an entity that the target has \
@@ -219,7 +219,7 @@ struct FollowedTables {
     told: BTreeSet<String>,
     /// Those of which changes could not be read.
     with_gaps: BTreeSet<String>,
-    /// Where the source has the entities of a table, since the last look.
+    /// Where the source has the entities of a table, since the last check.
     stored: BTreeMap<String, StoredTable>,
 }
 
@@ -255,7 +255,7 @@ impl FollowedTables {
         }
     }
 
-    /// A name that is that of another table now than of the one that was copied.
+    /// Returns the name of a copied table that another table has now.
     fn other(&self, relations: &BTreeMap<String, u32>) -> Option<&str> {
         let mut followed = self.followed.iter();
         let is_other =
@@ -298,8 +298,7 @@ impl FollowedTables {
     }
 }
 
-/// The feed is gone or lacks tables, so nobody knows what has changed: the target's tables are emptied and copied anew, with a new
-/// feed. Returns the tables, with those that are new in the source.
+/// Empties the target's tables and copies them anew, with a new feed: the old one is gone or lacks tables, and their changes with it. Returns the tables, with those that are new in the source.
 async fn copy_again(
     arguments: &CopyArguments,
     copy: &Arc<CopyContext>,
@@ -379,7 +378,7 @@ struct Applier<'a> {
     copy: &'a Arc<CopyContext>,
     feed: &'a ChangeFeed,
     known: &'a mut FollowedTables,
-    /// The keys to look at, by table.
+    /// The keys to read, by table.
     pending: BTreeMap<String, BTreeSet<Key>>,
     /// To the tables of a database. Each has a connection.
     writers: &'a mut BTreeMap<String, SqlWriter>,
@@ -443,7 +442,7 @@ impl Applier<'_> {
         {
             self.known.stored.insert(table.to_owned(), stored);
         } else if let Some(stored) = self.feed.stored_table(table).await? {
-            // The one that was known may have another name now, or be gone.
+            // The known table may have another name now, or be gone.
             self.write_present(table, &stored, &mut keys).await??;
             self.known.stored.insert(table.to_owned(), stored);
         }
@@ -461,7 +460,7 @@ impl Applier<'_> {
         stored: &StoredTable,
         keys: &mut BTreeSet<Key>,
     ) -> Result<Result<(), Failure>, Failure> {
-        let asked: Vec<Key> = keys.iter().cloned().collect();
+        let keys_of_page: Vec<Key> = keys.iter().cloned().collect();
         let feed = self.feed;
         // Some entities are written while the next ones come, and nothing holds all of them.
         let (batches, mut arriving) = channel::<Vec<Record>>(1);
@@ -474,7 +473,7 @@ impl Applier<'_> {
             }
             Ok(())
         };
-        let (read, written) = tokio::join!(feed.entities(stored, &asked, batches), write);
+        let (read, written) = tokio::join!(feed.entities(stored, &keys_of_page, batches), write);
         written.map(|()| read)
     }
 

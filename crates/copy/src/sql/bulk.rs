@@ -134,7 +134,7 @@ impl<'a> SqlDeleter<'a> {
         }
     }
 
-    /// Repeating it is harmless: what is deleted is not found again.
+    /// Repeating it is harmless: a deleted entity is not found again.
     async fn try_step(&mut self) -> Result<Option<Step>, SqlError> {
         let session = match &mut self.session {
             Some(session) => session,
@@ -177,7 +177,7 @@ impl Session {
         }))
     }
 
-    /// A position of another way, which a resume file has kept, is the beginning.
+    /// A position of the other kind, which a resume file has kept, is the beginning.
     async fn step(
         &self,
         database: &Database,

@@ -278,8 +278,8 @@ impl ChangeFeed {
             let Some(relation) = self.database.relation(client, table).await? else {
                 return Ok(None);
             };
-            let look = async |_: &str| alive(client, table).await;
-            let alive = self.database.visiting(client, &relation, Access::Read, look).await?;
+            let check = async |_: &str| alive(client, table).await;
+            let alive = self.database.visiting(client, &relation, Access::Read, check).await?;
             Ok(Some(StoredTable { relation, alive }))
         };
         self.database.again(|| self.database.on_kept(work)).await

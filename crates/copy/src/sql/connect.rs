@@ -1,4 +1,4 @@
-//! Connections, and what they can fail with.
+//! Connections, and their errors.
 
 use std::error::Error;
 use std::future::Future;
@@ -22,16 +22,16 @@ use crate::failure::Failure;
 use crate::printable;
 use crate::write::Backoff;
 
-use super::owners::{self, PLACE, TrustedOwners};
+use super::owners::{self, SCHEMAS, TrustedOwners};
 
 /// How long one server may take to make a connection ready.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most expiries of a table: it has one, or one for each of its indexes.
 const MOST_EXPIRIES: usize = 1000;
-/// What a list that a statement returns may have.
+/// The most bytes of a list that a statement returns.
 const LIST_BYTES: usize = 16 << 20;
 
-/// What a database, or the way to it, fails with.
+/// An error of a database, or of the connection to it.
 #[derive(Debug)]
 pub enum SqlError {
     Postgres(tokio_postgres::Error),
@@ -112,7 +112,7 @@ impl SqlError {
     }
 }
 
-/// Returns whether a connection broke. What a server says that is no PostgreSQL, or has a wrong certificate, stays so.
+/// Returns whether a connection broke. A server that is no PostgreSQL, or has a wrong certificate, is not worth another attempt.
 fn is_broken(error: &(dyn Error + 'static)) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput};
     let mut cause = error.source();
@@ -189,10 +189,10 @@ impl Database {
         Failure::new(format!("{}: {}", self.name, error.text()))
     }
 
-    /// Looks whether all owners of some objects are trusted.
+    /// Checks that all owners of some objects are trusted.
     ///
     /// # Errors
-    /// Who is not; what the database says.
+    /// The owner that is not trusted; errors of the database.
     pub async fn check_owners(
         &self,
         client: &Client,
@@ -212,7 +212,7 @@ impl Database {
         Backoff::new(self.patience)
     }
 
-    /// Waits before another try of what has failed.
+    /// Waits before another attempt.
     ///
     /// # Errors
     /// The error, if it does not pass, or has not passed for too long.
@@ -269,7 +269,7 @@ impl Database {
     /// connections of their own.
     ///
     /// # Errors
-    /// Why there is no connection, or what the work says.
+    /// There is no connection, or the work fails.
     pub async fn on_kept<T>(&self, work: impl AsyncFnOnce(&Connection) -> Result<T, SqlError>) -> Result<T, SqlError> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let free = std::iter::from_fn(|| kept().pop()).find(|client| !client.is_closed());
@@ -327,7 +327,7 @@ impl Database {
             None => None,
         };
         let version = Extension::usable(found, "table-service-copy").map_err(SqlError::for_ever)?;
-        self.check_owners(&client, PLACE, &[]).await?;
+        self.check_owners(&client, SCHEMAS, &[]).await?;
         Ok(Connection {
             client,
             has_functions_of_0_3: extension::has_functions_of(&version, 3),

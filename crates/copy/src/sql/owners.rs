@@ -31,9 +31,9 @@ impl FromStr for TrustedOwners {
     }
 }
 
-/// The owners of the database, and of what the functions of the extension are found by. Who owns a schema can put another one in its place.
-pub const PLACE: &str = "\
-    found (owner, thing, place) AS ( \
+/// The owners of the database, of the schemas and of the extension. The owner of a schema can put another one in its place.
+pub const SCHEMAS: &str = "\
+    found (owner, thing, rank) AS ( \
         SELECT d.datdba, 'database ' OPERATOR(pg_catalog.||) pg_catalog.quote_ident(d.datname), 1 FROM here AS d \
         UNION ALL \
         SELECT n.nspowner, 'schema ' OPERATOR(pg_catalog.||) n.nspname::pg_catalog.text, 2 FROM pg_catalog.pg_namespace AS n \
@@ -43,13 +43,12 @@ pub const PLACE: &str = "\
             WHERE e.extname OPERATOR(pg_catalog.=) 'table_service' \
     )";
 
-/// Returns the owners of a table and of everything that may run when it is read or written. What has an owner that is not known counts as
-/// untrusted.
+/// Returns the owners of a table and of everything that may run when it is read or written. An object without a known owner counts as untrusted.
 #[must_use]
 pub fn of_table() -> String {
     const TABLE: &str = "$2::pg_catalog.text::pg_catalog.regclass::pg_catalog.oid";
     format!(
-        "{}, found (owner, thing, place) AS ( \
+        "{}, found (owner, thing, rank) AS ( \
             SELECT COALESCE(o.owner, 0::pg_catalog.oid), COALESCE(pg_catalog.pg_describe_object(o.class, o.oid, 0), 'what is gone'), \
                 CASE WHEN o.oid OPERATOR(pg_catalog.=) {TABLE} THEN 1 ELSE 2 END \
             FROM owned AS o \
@@ -60,7 +59,7 @@ pub fn of_table() -> String {
 
 /// The first of some objects whose owner is not trusted. Trusted is the role that has logged in, because it runs its own code; a role that can
 /// become it, such as a superuser; and the database's owner, unless a superuser has logged in: the functions of the extension run with the
-/// rights of whoever works in the database.
+/// rights of the role that calls them.
 pub fn untrusted(objects: &str) -> String {
     format!(
         "WITH RECURSIVE here AS (SELECT d.datname, d.datdba, r.oid AS role, r.rolname, r.rolsuper \
@@ -74,7 +73,7 @@ pub fn untrusted(objects: &str) -> String {
                     WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.<) 160000 THEN 'MEMBER' ELSE 'SET' END) \
                 OR real.oid OPERATOR(pg_catalog.=) h.datdba AND NOT h.rolsuper)) \
         AND (real.rolname::pg_catalog.text OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[])) IS NOT TRUE \
-        ORDER BY o.place, o.thing LIMIT 1"
+        ORDER BY o.rank, o.thing LIMIT 1"
     )
 }
 

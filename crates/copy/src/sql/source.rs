@@ -61,7 +61,7 @@ impl SqlSource {
         &self.database
     }
 
-    /// What a reader of the report has to know about what was read.
+    /// The notes on the reading for the report.
     pub fn note(&self) -> Option<&'static str> {
         let is_renewed = self.is_renewed.load(Ordering::Relaxed);
         is_renewed.then_some("The source was away for a while, so not everything was read as of one moment.")
@@ -91,7 +91,7 @@ impl SqlSource {
         Ok(snapshot)
     }
 
-    /// Ends the transaction of the snapshot. As long as it stays, the database cannot clean up what others delete.
+    /// Ends the transaction of the snapshot. Until then the database cannot clean up rows that others delete.
     pub async fn release(&self) {
         *self.snapshot.lock().await = None;
     }

@@ -1,4 +1,4 @@
-//! A database as a target: binary COPY, straight into the table while nothing is in the way, else into a staging table
+//! A database as a target: binary COPY, straight into the table while no entity conflicts, else into a staging table
 //! from which one INSERT … ON CONFLICT writes.
 
 use std::collections::{HashMap, HashSet};
@@ -156,7 +156,7 @@ impl SqlWriter {
                 Err(error) => outcome.rejects.push(Reject::of_record(&self.table, &record, error)),
             }
         }
-        // Parts of what is refused as a whole, until single entities are.
+        // A batch that is refused as a whole is divided, down to single entities.
         let mut parts = vec![valid];
         while let Some(mut part) = parts.pop() {
             if part.is_empty() {
@@ -268,7 +268,7 @@ impl Session {
             row(&client, REPORT, &[&table]).await?;
             return Err(SqlError::for_now(format!("the table {table} came and went")));
         };
-        let look = async |name: &str| {
+        let check = async |name: &str| {
             let statement = client.prepare(&format!("SELECT {COLUMNS} FROM {name}")).await?;
             let types = statement
                 .columns()
@@ -277,7 +277,7 @@ impl Session {
                 .collect();
             Ok((types, alive(&client, table).await?))
         };
-        let (types, alive) = database.visiting(&client, &relation, Access::Write, look).await?;
+        let (types, alive) = database.visiting(&client, &relation, Access::Write, check).await?;
         Ok(Session {
             alive: Some(alive).filter(|condition| condition != ALL_ALIVE),
             database: database.clone(),
@@ -426,7 +426,7 @@ impl Session {
         Ok(outcome)
     }
 
-    /// Removes what has expired of the entities that are staged: it is gone, so it is not in the way. Only if there is any, it takes
+    /// Removes the expired entities among those that are staged: no entity conflicts with them. Only if there is any, it takes
     /// the privilege DELETE.
     async fn remove_expired(&self, name: &str) -> Result<(), SqlError> {
         let Some(alive) = &self.alive else { return Ok(()) };
@@ -453,7 +453,7 @@ impl Session {
     }
 }
 
-/// Writes what is staged in the order of its keys, so that two writers cannot block each other, and returns what was
+/// Writes the staged entities in the order of their keys, so that two writers cannot block each other, and returns what was
 /// written.
 fn statement(name: &str, on_conflict: OnConflict) -> String {
     let action = match on_conflict {

@@ -1,6 +1,6 @@
 //! Whose code a database may run with this program's rights.
 //!
-//! PostgreSQL plans and runs what the owner of a table keeps with it: expressions of indexes, triggers, policies, CHECKs, foreign keys. So a
+//! PostgreSQL plans and runs code that the owner of a table keeps with it: expressions of indexes, triggers, policies, CHECKs, foreign keys. So a
 //! table is visited only if all of that belongs to roles that gain nothing by it, or that the user has named with `--trust-owners`. Every
 //! statement on a table has the name of its relation from [`Database::visit`], which looks, in the same transaction and under a lock.
 
@@ -44,7 +44,7 @@ impl Database {
     /// Returns its quoted name, for statements of this transaction.
     ///
     /// # Errors
-    /// Who is not trusted; what the database says.
+    /// An owner is not trusted; errors of the database.
     pub async fn visit<'a>(
         &self,
         client: &Client,
@@ -60,15 +60,15 @@ impl Database {
             .batch_execute(&format!("LOCK TABLE {name} IN {mode} MODE"))
             .await?;
         // The client's transaction may have a snapshot in which a table still belongs to somebody else.
-        let look = async |now: &Connection| self.check_owners(now, &of_table(), &[name]).await;
-        self.on_kept(look).await?;
+        let check = async |now: &Connection| self.check_owners(now, &of_table(), &[name]).await;
+        self.on_kept(check).await?;
         Ok(name)
     }
 
     /// Does something with a table in a transaction of its own. After an error the client cannot be used any more.
     ///
     /// # Errors
-    /// As for [`Database::visit`]; what the work says.
+    /// As for [`Database::visit`]; errors of the work.
     pub async fn visiting<T>(
         &self,
         client: &Client,

@@ -1,7 +1,7 @@
 //! What holds for every file and every answer of a service that the copy program reads. The fuzz targets run these on texts that nobody has written.
 
 use table_service_copy::files::count;
-use table_service_copy::rest::{Asked, read};
+use table_service_copy::rest::{AnswerKind, read};
 
 fn of(format: &str, bytes: &[u8], delimiter: u8, infer_types: bool) {
     let read = count(bytes, format, delimiter, infer_types);
@@ -37,28 +37,28 @@ pub fn azurite(bytes: &[u8]) {
     of("azurite", bytes, b',', false);
 }
 
-fn answer(asked: Asked, body: &[u8]) {
+fn answer(kind: AnswerKind, body: &[u8]) {
     // Each item takes some bytes of the body. In a text, a byte that is not UTF-8 becomes three, and a control character is
     // escaped with up to six. Code and message may be the same text.
-    match (asked, read(asked, body)) {
-        (Asked::Error, Ok(length)) => assert!(length <= 2 * 3 * body.len(), "{length}"),
+    match (kind, read(kind, body)) {
+        (AnswerKind::Error, Ok(length)) => assert!(length <= 2 * 3 * body.len(), "{length}"),
         (_, Ok(count)) => assert!(count <= body.len(), "{count}"),
         (_, Err(problem)) => assert!(problem.len() <= 2 * 6 * body.len() + 1000, "{problem:?}"),
     }
 }
 
 pub fn pages(bytes: &[u8]) {
-    for asked in [Asked::Entities, Asked::Keys, Asked::Tables] {
-        answer(asked, bytes);
+    for kind in [AnswerKind::Entities, AnswerKind::Keys, AnswerKind::Tables] {
+        answer(kind, bytes);
     }
 }
 
 pub fn batch_answer(bytes: &[u8]) {
-    answer(Asked::Batch, bytes);
+    answer(AnswerKind::Batch, bytes);
 }
 
 pub fn service_xml(bytes: &[u8]) {
-    for asked in [Asked::Policies, Asked::Properties, Asked::Error] {
-        answer(asked, bytes);
+    for kind in [AnswerKind::Policies, AnswerKind::Properties, AnswerKind::Error] {
+        answer(kind, bytes);
     }
 }

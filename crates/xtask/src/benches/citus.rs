@@ -1,4 +1,4 @@
-//! Distributed tables beside plain ones, in turn: a Citus cluster of three servers on this machine, and a plain server.
+//! Distributed tables beside plain ones, alternately: a Citus cluster of three servers on this machine, and a plain server.
 
 use std::path::PathBuf;
 
@@ -84,7 +84,7 @@ pub fn citus(environment: &Environment, options: &Options) -> Result {
         let variables =
             format!("\\set p random(1, {last})\n\\set r random(0, 999)\n\\set new random(1000000, 9000000000000000)\n");
         fs_err::write(&script, variables + &statement + "\n")?;
-        let turn = |server: &Server| -> Result<f64> {
+        let measured = |server: &Server| -> Result<f64> {
             let mut pgbench = postgres
                 .environment
                 .command(postgres.environment.of_postgres("pgbench"));
@@ -97,10 +97,10 @@ pub fn citus(environment: &Environment, options: &Options) -> Result {
         };
         let (mut rates, mut coordinators, mut workers) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..options.rounds {
-            let rate = turn(&plain)?;
+            let rate = measured(&plain)?;
             rates.push(rate);
-            coordinators.push(turn(coordinator)? / rate);
-            workers.push(turn(worker)? / rate);
+            coordinators.push(measured(coordinator)? / rate);
+            workers.push(measured(worker)? / rate);
         }
         let [_, rate, _] = smallest_middle_largest(rates);
         let ratio = |values| {

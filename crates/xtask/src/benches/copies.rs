@@ -1,4 +1,4 @@
-//! Copies of many entities: from a file into a database beside `\copy` of the same lines into a jsonb table, in turn; and out of the
+//! Copies of many entities: from a file into a database beside `\copy` of the same lines into a jsonb table, alternately; and out of the
 //! gateway over REST.
 
 use std::process::Stdio;

@@ -34,7 +34,7 @@ impl Options {
     }
 }
 
-/// Requests a second, median and 99th percentile, and the CPU time of the server's process for a request, in turn. Our server runs
+/// Requests a second, median and 99th percentile, and the CPU time of the server's process for a request, alternately. Our server runs
 /// twice: with durable commits, and with `synchronous_commit` = off, which is the fair comparison with memory. The ratio is to azurite.
 ///
 /// # Errors

@@ -42,7 +42,7 @@ impl Postgres {
         Ok(Postgres { environment, work })
     }
 
-    /// A place for files.
+    /// Returns the directory for files.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.work.directory
@@ -80,7 +80,7 @@ impl Postgres {
     }
 
     /// Keeps the processors awake until the result is dropped. An idle processor sleeps, and in a virtual machine waking it takes
-    /// longer than a statement. With one client that waits for one server, that is what would be measured. So a loop keeps each
+    /// longer than a statement. With one client that waits for one server, the measurement would be of this. So a loop keeps each
     /// processor awake, at a priority below everything else. Where many threads wait for each other the loops are in the way.
     ///
     /// # Errors
