@@ -50,7 +50,7 @@ impl DatabaseUrl {
         Ok(DatabaseUrl(config))
     }
 
-    /// Returns whether a text is a URL with a password, whatever else is wrong with it.
+    /// Returns whether a text is a URL with a password.
     pub fn has_password(text: &str) -> bool {
         text.parse::<Config>()
             .is_ok_and(|config| config.get_password().is_some())
