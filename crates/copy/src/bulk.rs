@@ -78,7 +78,7 @@ impl Bulk {
         };
         match &self.source {
             Source::Sql(source) => add(sql::count(source.database(), table, self.selection.text()).await?),
-            Source::Files(_) => {
+            Source::Files(_) | Source::Archive(_) => {
                 for range in self.source.ranges(table, 1).await? {
                     let (sender, mut chunks) = channel(1);
                     let reading = self.source.read(table, &range, None, sender);
@@ -162,7 +162,7 @@ impl Delete {
             None => {
                 let ranges = match &self.bulk.source {
                     Source::Rest(source) => self.bulk.ranges(source, table).await?,
-                    Source::Sql(_) | Source::Files(_) => vec![Range::Keys {
+                    Source::Sql(_) | Source::Files(_) | Source::Archive(_) => vec![Range::Keys {
                         after: None,
                         until: None,
                     }],
@@ -224,7 +224,7 @@ impl Delete {
                     self.report().notes.push(note.to_owned());
                 }
             }
-            Source::Files(_) => return Err(Failure::usage("Nothing is deleted from files.")),
+            Source::Files(_) | Source::Archive(_) => return Err(Failure::usage("Nothing is deleted from files.")),
         }
         Ok(())
     }

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use table_service_model::{Secret, Ticks};
 
+use crate::archive::{At, Moment};
 use crate::files::{Format, delimiter};
 use crate::sql::DatabaseOptions;
 use crate::write::OnConflict;
@@ -51,6 +53,12 @@ pub enum Command {
     Count(CountArguments),
     /// Writes the changes of a change feed as JSON lines, and confirms them when they are written
     Changes(ChangesArguments),
+    /// Keeps a directory from which every table of a database can be had as it was at any moment
+    Archive(ArchiveArguments),
+    /// Copies tables of an archive, as they were at a moment, to any place
+    Restore(RestoreArguments),
+    /// Shows what has happened to the entities of an archived table that a filter selects
+    History(HistoryArguments),
 }
 
 #[derive(Debug, Args)]
@@ -270,6 +278,194 @@ pub struct ChangesArguments {
     pub quiet: bool,
 }
 
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 4 --verify has found damage; 130 interrupted. With --follow \
+                  a signal ends it with 0."
+)]
+pub struct ArchiveArguments {
+    /// The database [env: TABLE_SERVICE_COPY_FROM]
+    #[arg(long, value_name = "DATABASE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
+    pub from: Option<Secret>,
+
+    /// The directory. It is made if it is not there, and has one writer at a time
+    #[arg(long, value_name = "DIRECTORY")]
+    pub to: Option<PathBuf>,
+
+    /// Only this table; give it again for more. * stands for any characters. An archive keeps its selection for the next run. Without it, all
+    /// tables, and those that are created meanwhile
+    #[arg(long = "table", value_name = "NAME")]
+    pub tables: Vec<String>,
+
+    /// Delete what no moment of this time needs, such as 35d or 12h
+    #[arg(long, value_name = "TIME", value_parser = length_of_time)]
+    pub keep: Option<Duration>,
+
+    /// Go on, and look for changes every SECONDS, until a signal comes
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, num_args = 0..=1, default_missing_value = "1", allow_negative_numbers = true)]
+    pub follow: Option<f64>,
+
+    /// The change feed of a new archive. It is created if it is not there. Without it, a feed of a name that no other archive has
+    #[arg(long, value_name = "NAME")]
+    pub feed: Option<String>,
+
+    /// Read all files of an archive, and say which are damaged and what can be restored
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["to", "tables", "keep", "follow", "feed", "list"])]
+    pub verify: Option<PathBuf>,
+
+    /// Say which tables an archive has, at which moments they can be restored, and how large it is
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["to", "tables", "keep", "follow", "feed"])]
+    pub list: Option<PathBuf>,
+
+    /// How long to try again when the database is away or busy, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub retry_for: u64,
+
+    #[command(flatten)]
+    pub databases: DatabaseOptions,
+
+    /// Print what was done as JSON, one object a line, on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// Do not say what was done
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A moment is after the last transaction, in the order of commits, before the first one that has committed later: never in the \
+                  middle of a transaction. Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities were \
+                  rejected; 130 interrupted."
+)]
+pub struct RestoreArguments {
+    /// The archive's directory
+    #[arg(long, value_name = "DIRECTORY")]
+    pub from: PathBuf,
+
+    /// The moment, such as 2026-01-31T12:00:00.5Z, or latest
+    #[arg(long, value_name = "MOMENT", value_parser = At::read)]
+    pub at: At,
+
+    /// Only this table
+    #[arg(long, value_name = "NAME")]
+    pub table: Option<String>,
+
+    /// The name that the table gets
+    #[arg(long = "as", value_name = "NAME", requires = "table")]
+    pub named: Option<String>,
+
+    /// Only the entities that pass this filter, as $filter has it
+    #[arg(long, value_name = "FILTER")]
+    pub filter: Option<String>,
+
+    /// Where to write, any target of a copy [env: TABLE_SERVICE_COPY_TO]
+    #[arg(long, value_name = "PLACE", env = "TABLE_SERVICE_COPY_TO", hide_env = true)]
+    pub to: Option<Secret>,
+
+    /// What happens to an entity that the target has already
+    #[arg(long, value_enum, default_value = "fail")]
+    pub on_conflict: OnConflict,
+
+    /// Restore what is there if changes are missing: in a gap, or because a file is damaged
+    #[arg(long)]
+    pub allow_gaps: bool,
+
+    /// Write entities that cannot be restored into FILE, with the reason, and go on. Without it the first one ends the restore
+    #[arg(long, value_name = "FILE")]
+    pub rejects: Option<PathBuf>,
+
+    /// End when more than N entities were rejected
+    #[arg(long, value_name = "N", requires = "rejects")]
+    pub max_rejects: Option<u64>,
+
+    /// The format of files, as for a copy
+    #[arg(long, value_parser = Format::parse)]
+    pub format: Option<Format>,
+
+    /// What stands between the fields of CSV: one character, or tab
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
+    pub delimiter: u8,
+
+    /// How many connections write at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub concurrency: u16,
+
+    /// How long to try again when the target is away or busy, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub retry_for: u64,
+
+    #[command(flatten)]
+    pub databases: DatabaseOptions,
+
+    /// Print progress and the report as JSON, one object a line, on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print no progress
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum HistoryFormat {
+    /// JSON, one object a line
+    Lines,
+    /// For people
+    Text,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 done, also if there is nothing to show; 1 it could not finish; 2 wrong arguments."
+)]
+pub struct HistoryArguments {
+    /// The archive's directory
+    #[arg(long, value_name = "DIRECTORY")]
+    pub from: PathBuf,
+
+    /// The table
+    #[arg(long, value_name = "NAME")]
+    pub table: String,
+
+    /// Which entities: those that pass this filter before a change or after it, such as "PartitionKey eq 'p' and RowKey eq 'r'"
+    #[arg(long, value_name = "FILTER")]
+    pub filter: String,
+
+    /// Only changes that were committed at this moment or later
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    pub since: Option<Moment>,
+
+    /// Only changes that were committed at this moment or earlier
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    pub until: Option<Moment>,
+
+    /// How versions are shown
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: HistoryFormat,
+}
+
+fn moment(text: &str) -> Result<Moment, String> {
+    Moment::parse(text).ok_or_else(|| "it is a time such as 2026-01-31T12:00:00.5Z".to_owned())
+}
+
+/// Reads a number with a unit: `s`, `m`, `h`, `d` or `w`.
+fn length_of_time(text: &str) -> Result<Duration, String> {
+    let wrong = || "it is a number with a unit (s, m, h, d or w), such as 35d".to_owned();
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds = match text.get(number.len()..).unwrap_or_default() {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u32 = number.parse().map_err(|_| wrong())?;
+    Ok(Duration::from_secs(u64::from(number) * seconds))
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     let number = text
         .parse()
@@ -290,5 +486,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn a_length_of_time_has_a_unit() {
+        assert_eq!(length_of_time("35d"), Ok(Duration::from_secs(35 * 86_400)));
+        assert_eq!(length_of_time("2h"), Ok(Duration::from_secs(7200)));
+        for wrong in ["", "d", "35", "1.5d", "-1d", "35 d", "35days", "99999999999d", "1é"] {
+            assert!(length_of_time(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -30,6 +30,28 @@ pub fn anew(path: &Path) -> Result<File> {
     create(path, SHARED)
 }
 
+/// Does the same as [`anew`], but makes a file for the user alone.
+///
+/// # Errors
+/// As [`anew`].
+pub fn anew_private(path: &Path) -> Result<File> {
+    create(path, PRIVATE)
+}
+
+/// Opens a file of anybody to read it.
+///
+/// # Errors
+/// A link, something that is no file, what the operating system says.
+pub fn read_only(path: &Path) -> Result<File> {
+    // A pipe would be waited for.
+    let flags = no_follow() | OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "it is no file"));
+    }
+    Ok(file)
+}
+
 fn create(path: &Path, mode: u32) -> Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -82,8 +104,20 @@ pub fn again(path: &Path) -> Result<File> {
 /// # Errors
 /// As [`again`]; another run that has the file open.
 pub fn alone(path: &Path) -> Result<File> {
+    alone_with(path, SHARED)
+}
+
+/// Does the same as [`alone`], but makes a file for the user alone.
+///
+/// # Errors
+/// As [`alone`].
+pub fn alone_private(path: &Path) -> Result<File> {
+    alone_with(path, PRIVATE)
+}
+
+fn alone_with(path: &Path, mode: u32) -> Result<File> {
     let file = match again(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => create_new(path, SHARED)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => create_new(path, mode)?,
         file => file?,
     };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use table_service_model::Ticks;
 use tokio::sync::mpsc::Sender;
 
+use crate::archive::ArchiveSource;
 use crate::failure::Failure;
 use crate::files::{FileOptions, FileSource, FileTarget, POLICIES_ENDING, SERVICE_FILE};
 use crate::location::Location;
@@ -16,6 +17,7 @@ pub enum Source {
     Rest(Box<RestSource>),
     Sql(Box<SqlSource>),
     Files(FileSource),
+    Archive(Box<ArchiveSource>),
 }
 
 /// What is to be read of a source.
@@ -50,7 +52,7 @@ impl Source {
     pub fn note(&self) -> Option<&'static str> {
         match self {
             Source::Sql(source) => source.note(),
-            Source::Rest(_) | Source::Files(_) => None,
+            Source::Rest(_) | Source::Files(_) | Source::Archive(_) => None,
         }
     }
 
@@ -60,6 +62,7 @@ impl Source {
             Source::Rest(source) => source.client().name(),
             Source::Sql(source) => source.name().to_owned(),
             Source::Files(source) => source.name(),
+            Source::Archive(source) => source.name(),
         }
     }
 
@@ -71,7 +74,7 @@ impl Source {
         match self {
             Source::Rest(source) => source.clock().await,
             Source::Sql(source) => source.clock().await,
-            Source::Files(_) => Ok(None),
+            Source::Files(_) | Source::Archive(_) => Ok(None),
         }
     }
 
@@ -89,6 +92,7 @@ impl Source {
             Source::Rest(source) => source.tables().await,
             Source::Sql(source) => source.tables().await,
             Source::Files(source) => source.tables(),
+            Source::Archive(source) => Ok(source.tables()),
         }
     }
 
@@ -98,7 +102,7 @@ impl Source {
     /// What the source says.
     pub async fn estimate(&self, table: &str) -> Result<(Option<u64>, Option<u64>), Failure> {
         match self {
-            Source::Rest(_) => Ok((None, None)),
+            Source::Rest(_) | Source::Archive(_) => Ok((None, None)),
             Source::Sql(source) => source.estimate(table).await,
             Source::Files(source) => Ok((None, source.bytes(table))),
         }
@@ -111,6 +115,7 @@ impl Source {
             Source::Rest(source) => source.ranges(table, readers).await,
             Source::Sql(source) => source.ranges(table, readers).await,
             Source::Files(source) => source.ranges(table),
+            Source::Archive(_) => Ok(vec![Range::Stream]),
         }
     }
 
@@ -127,6 +132,7 @@ impl Source {
             Source::Rest(source) => source.read(table, range, position, chunks).await,
             Source::Sql(source) => source.read(table, range, position, chunks).await,
             Source::Files(source) => source.read(table, range, position, chunks).await,
+            Source::Archive(source) => source.read(table, chunks).await,
         }
     }
 
@@ -139,6 +145,7 @@ impl Source {
             Source::Rest(source) => source.client().policies(table).await.map(Some),
             Source::Sql(source) => source.policies(table).await.map(Some),
             Source::Files(source) => source.document(&format!("{table}{POLICIES_ENDING}")),
+            Source::Archive(_) => Ok(None),
         }
     }
 
@@ -149,6 +156,7 @@ impl Source {
             Source::Rest(source) => source.client().service_properties().await.map(Some),
             Source::Sql(source) => source.service_properties().await.map(Some),
             Source::Files(source) => source.document(SERVICE_FILE),
+            Source::Archive(_) => Ok(None),
         }
     }
 }

@@ -27,9 +27,12 @@ use crate::write::{OnConflict, WriteMode};
 
 use self::rounds::{again, round};
 
+mod archive;
 mod bulk;
 mod changes;
 mod feed;
+mod history;
+mod restore;
 mod rounds;
 
 /// Does it, and returns the exit status.
@@ -54,6 +57,15 @@ pub async fn run(command_line: CommandLine) -> Result<u8, Failure> {
             warn_of_secrets([&arguments.from]);
             changes::changes(&arguments).await
         }
+        Some(Command::Archive(arguments)) => {
+            warn_of_secrets([&arguments.from]);
+            archive::archive(&arguments).await
+        }
+        Some(Command::Restore(arguments)) => {
+            warn_of_secrets([&arguments.to]);
+            restore::restore(&arguments).await
+        }
+        Some(Command::History(arguments)) => history::history(&arguments),
         None => {
             let places = &command_line.copy.places;
             warn_of_secrets([&places.from, &places.to]);
@@ -106,15 +118,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     check(arguments, &source, &target)?;
     check_two_places(&source, &target).await?;
     let mut tables = places.options.chosen(&source).await?;
-    if let (Target::Files(files), 2..) = (&target, tables.len())
-        && files.holds_one_table()
-    {
-        return Err(Failure::usage(format!(
-            "{} is one file, but there are {} tables. Give a directory, or --table.",
-            files.name(),
-            tables.len()
-        )));
-    }
+    check_room(&target, tables.len())?;
     if arguments.dry_run {
         return dry_run(arguments, &source, &target, &tables).await;
     }
@@ -241,13 +245,31 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
             return Err(Failure::usage(feed::NEWER_NEEDS_A_FEED));
         }
     }
+    check_files(target, arguments.on_conflict)?;
     match target {
-        Target::Files(_) if !matches!(arguments.on_conflict, OnConflict::Fail | OnConflict::Replace) => Err(
-            Failure::usage("A file is written anew: give --on-conflict fail or replace."),
-        ),
         Target::Files(files) if files.is_stream() && arguments.resume.is_some() => {
             Err(Failure::usage("A copy to standard output cannot be resumed."))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that so many tables can go to a target.
+fn check_room(target: &Target, tables: usize) -> Result<(), Failure> {
+    match target {
+        Target::Files(files) if tables > 1 && files.holds_one_table() => Err(Failure::usage(format!(
+            "{} is one file, but there are {tables} tables. Give a directory, or --table.",
+            files.name()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn check_files(target: &Target, on_conflict: OnConflict) -> Result<(), Failure> {
+    match target {
+        Target::Files(_) if !matches!(on_conflict, OnConflict::Fail | OnConflict::Replace) => Err(Failure::usage(
+            "A file is written anew: give --on-conflict fail or replace.",
+        )),
         _ => Ok(()),
     }
 }

@@ -9,6 +9,8 @@ mod source;
 mod target;
 
 pub use format::{FileOptions, Format, Layout, POLICIES_ENDING, SERVICE_FILE, delimiter};
-pub use read::count;
+pub use input::Input;
+pub use lines::{Line, next as next_line};
+pub use read::{WINDOW_LOG, count};
 pub use source::FileSource;
 pub use target::{FileTarget, Writer};

@@ -17,7 +17,7 @@ use super::json::Objects;
 const BUFFER: usize = 1 << 16;
 /// The largest window that a compressed file may ask for, as a power of two: 8 MiB, which every decoder has to have (RFC
 /// 8878, 3.1.1.1.2), and which `zstd` does not exceed without --ultra or --long.
-const WINDOW_LOG: u32 = 23;
+pub const WINDOW_LOG: u32 = 23;
 /// How much of the text of a record is shown.
 const SHOWN: usize = 4096;
 

@@ -17,12 +17,14 @@ use super::rows::{Bag, Micros};
 use super::visit::{Access, Relation};
 
 /// How many changes a page has, if no transaction has more.
-const PAGE: i64 = 1000;
+pub const PAGE: i64 = 1000;
 
 /// Whether the bags of properties are read too. Each may be a mebibyte.
 #[derive(Debug, Clone, Copy)]
 pub enum Images {
     All,
+    /// Only the properties after a change. The feed does not move by itself.
+    New,
     None,
 }
 
@@ -31,6 +33,7 @@ impl Images {
     fn statement(self) -> String {
         let bags = match self {
             Images::All => "c.properties::pg_catalog.text, c.old_properties::pg_catalog.text",
+            Images::New => "c.properties::pg_catalog.text, NULL::pg_catalog.text",
             Images::None => "CASE c.kind WHEN 'gap' THEN c.properties::pg_catalog.text END, NULL::pg_catalog.text",
         };
         format!(
@@ -156,6 +159,11 @@ impl ChangeFeed {
     async fn send(&self, images: Images, events: &Sender<Event>) -> Result<Option<String>, SqlError> {
         let read = async |client: &Connection| {
             let parameters: [&(dyn ToSql + Sync); 2] = [&self.name, &PAGE];
+            let begin = match images {
+                Images::New => "BEGIN READ ONLY",
+                Images::All | Images::None => "BEGIN",
+            };
+            client.batch_execute(begin).await?;
             let mut rows = pin!(client.query_raw(&images.statement(), parameters).await?);
             let mut last = None;
             while let Some(row) = rows.next().await {
@@ -165,6 +173,7 @@ impl ChangeFeed {
                     break;
                 }
             }
+            client.batch_execute("COMMIT").await?;
             Ok(last)
         };
         self.database.on_kept(read).await
@@ -205,6 +214,8 @@ impl ChangeFeed {
         if self.is_in(&client, tables).await? {
             return Ok(());
         }
+        // Without a table it is a feed of all that there are, which may be none.
+        let tables = (!tables.is_empty()).then_some(tables);
         row(&client, CREATE, &[&self.name, &tables]).await?;
         let version = row(&client, "SELECT current_setting('server_version_num')::int4", &[]).await?;
         if version.try_get::<_, i32>(0)? < 180_000 {

@@ -1,5 +1,6 @@
 //! Databases with the extension: read and written by COPY, counted and deleted by statements.
 
+mod archived;
 mod bulk;
 mod changes;
 mod connect;
@@ -9,8 +10,9 @@ mod source;
 mod target;
 mod visit;
 
+pub use archived::{Archived, FeedStatus, Frozen, Look};
 pub use bulk::{LARGEST_STEP, SqlDeleter, count};
-pub use changes::{Change, ChangeFeed, Event, Images, StoredTable};
+pub use changes::{Change, ChangeFeed, Event, Images, PAGE, StoredTable};
 pub use connect::{Database, DatabaseOptions};
 pub use source::SqlSource;
 pub use target::{SqlTarget, SqlWriter};

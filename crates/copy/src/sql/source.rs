@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::printable;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, MOST_TABLES, Position, Range, Reject};
 
-use super::connect::{Connection, Database, SqlError, alive, literal, row, rows};
+use super::connect::{ALL_ALIVE, Connection, Database, SqlError, alive, literal, row, rows};
 use super::rows as row_format;
 use super::visit::{Access, Relation};
 
@@ -32,6 +32,8 @@ pub struct SqlSource {
     database: Database,
     /// Only entities with this Timestamp or a later one.
     since: Option<Ticks>,
+    /// Entities that have expired and are still stored, too.
+    with_expired: bool,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     /// Whether there was a snapshot that is gone.
     is_renewed: AtomicBool,
@@ -48,9 +50,23 @@ impl SqlSource {
         SqlSource {
             database,
             since,
+            with_expired: false,
             snapshot: Mutex::new(None),
             is_renewed: AtomicBool::new(false),
         }
+    }
+
+    /// Everything that is stored in the database, as it is now.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn of_everything(database: Database) -> Result<SqlSource, SqlError> {
+        let source = SqlSource {
+            with_expired: true,
+            ..SqlSource::new(database, None)
+        };
+        source.snapshot().await?;
+        Ok(source)
     }
 
     pub fn name(&self) -> &str {
@@ -277,7 +293,10 @@ impl SqlSource {
             .map(|column| column.type_().clone())
             .collect();
         let condition = self.condition(range, position.as_ref());
-        let alive = alive(&client, table).await?;
+        let alive = match self.with_expired {
+            true => ALL_ALIVE.to_owned(),
+            false => alive(&client, table).await?,
+        };
         let stream = client
             .copy_out(&format!(
                 "COPY (SELECT {columns} FROM {relation} WHERE {condition} AND {alive} ORDER BY partition_key, row_key) \

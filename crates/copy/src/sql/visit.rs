@@ -21,6 +21,8 @@ pub struct Relation {
 pub enum Access {
     Read,
     Write,
+    /// Nobody else writes meanwhile.
+    ReadAlone,
 }
 
 impl Database {
@@ -55,6 +57,7 @@ impl Database {
         let mode = match access {
             Access::Read => "ACCESS SHARE",
             Access::Write => "ROW EXCLUSIVE",
+            Access::ReadAlone => "SHARE",
         };
         client
             .batch_execute(&format!("LOCK TABLE {name} IN {mode} MODE"))

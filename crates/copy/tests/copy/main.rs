@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod archive;
+mod archive_histories;
 mod away;
 mod changes;
 mod conflicts;

@@ -1,0 +1,172 @@
+//! What an archive has, and what of it is damaged.
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+use super::directory::{Directory, Found};
+use super::manifest::Manifest;
+use super::plan::restorable;
+use super::read::Checker;
+
+/// A file that is not as it was written.
+#[derive(Debug, Serialize)]
+pub struct Damage {
+    pub file: String,
+    pub problem: String,
+}
+
+/// What can be restored of a table.
+#[derive(Debug, Serialize)]
+pub struct Listed {
+    pub table: String,
+    /// The first and the last moment of each time without a gap.
+    pub restorable: Vec<(String, String)>,
+    pub gaps: Vec<String>,
+    /// Why it is not followed any more.
+    pub ended: Option<String>,
+    pub bytes: u64,
+}
+
+/// Everything that can be restored.
+#[derive(Debug, Serialize)]
+pub struct Listing {
+    pub archive: String,
+    pub first: String,
+    pub last: String,
+    pub tables: Vec<Listed>,
+    pub gaps: Vec<String>,
+    pub bytes: u64,
+}
+
+/// Lists what can be restored, if these files are damaged.
+fn listing(directory: &Directory, manifest: &Manifest, is_damaged: &dyn Fn(u64) -> bool) -> Listing {
+    let tables = manifest.tables.iter().map(|table| {
+        let bases = manifest.bases.iter().filter(|base| base.table == table.id);
+        Listed {
+            table: table.name.clone(),
+            restorable: restorable(manifest, table, is_damaged)
+                .into_iter()
+                .map(|(from, to)| (from.to_string(), to.to_string()))
+                .collect(),
+            gaps: table
+                .gaps
+                .iter()
+                .map(|gap| {
+                    let until = gap.until.map_or("now".to_owned(), |until| until.moment.to_string());
+                    format!("{} to {until}: {}", gap.from.moment, gap.reason)
+                })
+                .collect(),
+            ended: table.says_end(),
+            bytes: bases.map(|base| base.contents.bytes).sum(),
+        }
+    });
+    let gaps = manifest.epochs.windows(2).filter_map(|pair| {
+        let [before, after] = pair else { return None };
+        let reason = after.reason.as_deref().unwrap_or("the feed was lost");
+        Some(format!("{} to {}: {reason}", manifest.end_of(before), after.begins))
+    });
+    Listing {
+        archive: directory.name(),
+        first: manifest.floor.moment.to_string(),
+        last: manifest.last().to_string(),
+        tables: tables.collect(),
+        gaps: gaps.collect(),
+        bytes: manifest.bytes(),
+    }
+}
+
+impl Listing {
+    /// The listing for people.
+    pub fn text(&self) -> String {
+        let mut lines = vec![format!(
+            "{}: {} to {}, {} bytes",
+            self.archive, self.first, self.last, self.bytes
+        )];
+        lines.extend(self.gaps.iter().map(|gap| format!("gap: {gap}")));
+        for table in &self.tables {
+            let times: Vec<String> = table
+                .restorable
+                .iter()
+                .map(|(from, to)| format!("{from} to {to}"))
+                .collect();
+            let times = match times.is_empty() {
+                true => "no moment can be restored".to_owned(),
+                false => times.join(", "),
+            };
+            lines.push(format!("{}: {times}, {} bytes in bases", table.table, table.bytes));
+            lines.extend(table.ended.iter().map(|ended| format!("  {ended}")));
+            lines.extend(table.gaps.iter().map(|gap| format!("  gap: {gap}")));
+        }
+        lines.join("\n")
+    }
+}
+
+/// Reads all files. Returns what is damaged, what is there and does no harm, and what can still be restored.
+///
+/// # Errors
+/// An archive without a manifest that can be read.
+pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing), Failure> {
+    let Found { manifest, damage, .. } = directory.found()?;
+    let checker = Checker::new(directory, &manifest);
+    let mut damages: Vec<Damage> = damage
+        .into_iter()
+        .filter_map(|text| {
+            let (file, problem) = text.split_once(": ")?;
+            Some(Damage {
+                file: file.to_owned(),
+                problem: problem.to_owned(),
+            })
+        })
+        .collect();
+    let segments = manifest
+        .segments
+        .iter()
+        .map(|segment| (super::directory::Kind::Segment, segment.number));
+    let bases = manifest
+        .bases
+        .iter()
+        .map(|base| (super::directory::Kind::Base, base.number));
+    let mut known = std::collections::HashSet::new();
+    for (kind, number) in segments.chain(bases) {
+        let path = directory.file(kind, number);
+        let file = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        if let Some(problem) = checker.damage(number) {
+            damages.push(Damage {
+                file: file.clone(),
+                problem,
+            });
+        }
+        known.insert(file);
+    }
+    let mut notes = Vec::new();
+    for entry in directory.entries()? {
+        if entry.is_own || known.contains(&entry.name) {
+            continue;
+        }
+        match entry.number {
+            Some(number) if number >= manifest.next => notes.push(format!(
+                "{}: no manifest names it yet; a run is writing it, or was killed",
+                entry.name
+            )),
+            _ => damages.push(Damage {
+                file: entry.name,
+                problem: "it is no file of this archive".to_owned(),
+            }),
+        }
+    }
+    let listing = listing(directory, &manifest, &|number| checker.is_damaged(number));
+    Ok((damages, notes, listing))
+}
+
+/// Lists what can be restored if nothing is damaged.
+///
+/// # Errors
+/// An archive without a manifest that can be read.
+pub fn list(directory: &Directory) -> Result<Listing, Failure> {
+    let found = directory.found()?;
+    Ok(listing(directory, &found.manifest, &|_| false))
+}

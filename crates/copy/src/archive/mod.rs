@@ -1,0 +1,34 @@
+//! An archive: a directory from which every table can be had as it was at any moment.
+//!
+//! It has bases (all entities of a table at one position of a change feed, in the order of keys) and segments (the changes of all
+//! tables in the order of commits). The manifest says which files there are, how long they are and what their digests are. It is
+//! replaced by renaming, so it is the truth: what it does not name is not there. A segment grows at its end, and the manifest
+//! says up to where it counts.
+//!
+//! An archive may come from a stranger. Nothing in it is a path, a record has a limit, and what is sorted goes to a file.
+
+mod base;
+mod check;
+mod directory;
+mod fold;
+mod history;
+mod manifest;
+mod open;
+mod plan;
+mod read;
+mod sort;
+mod source;
+mod state;
+mod write;
+
+pub use base::{Fold, Folded, pruned};
+pub use check::{check, list};
+pub use directory::Directory;
+pub use history::Version;
+pub use manifest::{
+    Base, Contents, Ended, Epoch, Gap, Manifest, Moment, Place, Table, Until, WhyEnded, is_selected, is_selection,
+};
+pub use open::{Archive, Wanted};
+pub use plan::At;
+pub use source::ArchiveSource;
+pub use write::{BaseWriter, SegmentWriter};

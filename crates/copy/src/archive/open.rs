@@ -1,0 +1,243 @@
+//! An archive that is read: what a moment needs is found and looked at before anything is done with it.
+
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::selection::Selection;
+
+use super::directory::{Directory, Found, Reading};
+use super::history::History;
+use super::manifest::{Manifest, Moment, Table};
+use super::plan::{At, Needed, Point, needed, point};
+use super::read::Checker;
+use super::sort::Sorted;
+use super::source::{ArchiveSource, Named};
+use super::state::{State, Versions};
+
+/// An archive's manifest, and what keeps its files there.
+pub struct Archive {
+    pub directory: Directory,
+    pub manifest: Manifest,
+    /// What is wrong with the manifest's files.
+    pub damage: Option<String>,
+    reading: Reading,
+}
+
+/// What is to be restored.
+pub struct Wanted<'w> {
+    pub at: At,
+    /// All tables without a name.
+    pub table: Option<&'w str>,
+    /// The name that the table gets.
+    pub named: Option<&'w str>,
+    pub filter: Option<&'w str>,
+    pub allow_gaps: bool,
+}
+
+/// What is said of what was left out.
+pub type Notes = Vec<String>;
+
+impl Archive {
+    /// # Errors
+    /// That there is none, or that its manifest is damaged.
+    pub fn open(path: &Path) -> Result<Archive, Failure> {
+        let directory = Directory::new(path);
+        let reading = directory.read_lock();
+        let Found { manifest, damage, .. } = directory.found()?;
+        Ok(Archive {
+            directory,
+            manifest,
+            damage,
+            reading,
+        })
+    }
+
+    fn failed(&self, problem: &dyn std::fmt::Display) -> Failure {
+        self.directory.failed(problem)
+    }
+
+    fn point(&self, checker: &Checker<'_>, at: At, allow_gaps: bool) -> Result<Point, String> {
+        point(&self.manifest, at, allow_gaps, &mut |segment, moment, after| {
+            checker.first_later(segment, moment, after, allow_gaps)
+        })
+    }
+
+    /// The tables of a name, or all, that were there at a point.
+    fn tables(&self, name: Option<&str>, point: &Point) -> Result<Vec<Table>, String> {
+        let is_named = |table: &&Table| name.is_none_or(|name| name.eq_ignore_ascii_case(&table.name));
+        let named: Vec<&Table> = self.manifest.tables.iter().filter(is_named).collect();
+        let there: Vec<Table> = named
+            .iter()
+            .filter(|table| table.is_at(point))
+            .map(|&table| table.clone())
+            .collect();
+        match (name, there.is_empty()) {
+            (Some(name), true) => Err(match named.iter().max_by_key(|table| table.since.moment) {
+                None => format!("it has no table {name}"),
+                Some(table) => match table
+                    .says_end()
+                    .filter(|_| point.at.is_none_or(|at| at >= table.since.moment))
+                {
+                    Some(ended) => format!("the table {} was not there at that moment: {ended}", table.name),
+                    None => format!(
+                        "the table {} was not there at that moment, or not yet in the archive, which has it from {} on",
+                        table.name, table.since.moment
+                    ),
+                },
+            }),
+            _ => Ok(there),
+        }
+    }
+
+    /// Prepares what is wanted as a source of a copy.
+    ///
+    /// # Errors
+    /// A moment that the archive does not have, damaged files, a filter that is none.
+    pub fn source(self, wanted: &Wanted<'_>) -> Result<(ArchiveSource, Notes), Failure> {
+        let selection = Selection::read(wanted.filter)?;
+        let mut notes: Notes = self.damage.iter().cloned().collect();
+        let prepared = || -> Result<(Vec<Named>, State, Notes), String> {
+            let checker = Checker::new(&self.directory, &self.manifest);
+            let point = self.point(&checker, wanted.at, wanted.allow_gaps)?;
+            let tables = self.tables(wanted.table, &point)?;
+            let (found, notes) = self.needed(&checker, &tables, &point, wanted.allow_gaps)?;
+            let names = tables
+                .iter()
+                .map(|table| (wanted.named.unwrap_or(&table.name).to_owned(), table.id))
+                .collect();
+            let versions = Versions::Last;
+            let state = State::gather(
+                &self.directory,
+                &self.manifest,
+                &found,
+                &point,
+                versions,
+                wanted.allow_gaps,
+            )?;
+            Ok((names, state, notes))
+        };
+        let (names, state, missing) = prepared().map_err(|problem| self.failed(&problem))?;
+        notes.extend(missing);
+        let source = ArchiveSource::new(&self.directory, names, state, selection, self.reading);
+        Ok((source, notes))
+    }
+
+    fn needed<'m>(
+        &'m self,
+        checker: &Checker<'_>,
+        tables: &[Table],
+        point: &Point,
+        allow_gaps: bool,
+    ) -> Result<(Vec<(Table, Needed<'m>)>, Notes), String> {
+        let (mut found, mut notes) = (Vec::new(), Notes::new());
+        for table in tables {
+            let is_damaged = |number| checker.is_damaged(number);
+            let needed = needed(&self.manifest, table, point, &is_damaged, allow_gaps)?;
+            notes.extend(
+                needed
+                    .missing
+                    .iter()
+                    .map(|what| format!("the table {}: {what}", table.name)),
+            );
+            found.push((table.clone(), needed));
+        }
+        Ok((found, notes))
+    }
+
+    /// Finds the versions of the entities of a table that a filter selects. They come epoch by epoch, in the order of commits.
+    ///
+    /// # Errors
+    /// A table that the archive does not have, damaged files.
+    pub fn history(
+        &self,
+        table: &str,
+        selection: &Selection,
+        since: Option<Moment>,
+        until: Option<Moment>,
+    ) -> Result<(Vec<Sorted>, Notes), Failure> {
+        let tables = self.manifest.tables.iter();
+        let tables: Vec<&Table> = tables.filter(|known| known.name.eq_ignore_ascii_case(table)).collect();
+        if tables.is_empty() {
+            return Err(self.failed(&format!("it has no table {table}")));
+        }
+        let checker = Checker::new(&self.directory, &self.manifest);
+        let mut found = Vec::new();
+        let mut notes: Notes = self.damage.iter().cloned().collect();
+        for epoch in self.manifest.whole_epochs() {
+            if found.len() + notes.len() > 0 && epoch.reason.is_some() {
+                notes.push(format!(
+                    "changes before {} are missing: {}",
+                    epoch.begins,
+                    epoch.reason.as_deref().unwrap_or_default()
+                ));
+            }
+            let mut history = History::new(table, selection, since, until);
+            let mut any = false;
+            for table in &tables {
+                any |= self
+                    .versions(&checker, table, epoch.number, since, &mut history, &mut notes)
+                    .map_err(|problem| self.failed(&problem))?;
+            }
+            if any {
+                found.push(history.finish().map_err(|problem| self.failed(&problem))?);
+            }
+        }
+        Ok((found, notes))
+    }
+
+    /// Collects the versions of a table in an epoch, from the last base before a moment on. Returns whether there can be any.
+    fn versions(
+        &self,
+        checker: &Checker<'_>,
+        table: &Table,
+        epoch: u32,
+        since: Option<Moment>,
+        history: &mut History<'_>,
+        notes: &mut Notes,
+    ) -> Result<bool, String> {
+        let bases = self.manifest.bases.iter();
+        let mut bases: Vec<_> = bases
+            .filter(|base| base.table == table.id && base.epoch == epoch && !checker.is_damaged(base.number))
+            .collect();
+        bases.sort_by_key(|base| base.position);
+        // A base divides nothing: the changes before it and after it are in the segments. So the first one that is early enough will do.
+        let early = bases
+            .iter()
+            .rposition(|base| since.is_some_and(|since| base.moment <= since));
+        let Some(base) = bases.get(early.unwrap_or(0)) else {
+            return Ok(false);
+        };
+        let segments = self
+            .manifest
+            .segments_of(epoch)
+            .filter(|segment| segment.last > base.through);
+        let (whole, damaged): (Vec<_>, Vec<_>) = segments.partition(|segment| !checker.is_damaged(segment.number));
+        notes.extend(damaged.iter().map(|segment| {
+            format!(
+                "changes from {} to {} are missing: the segment {} is missing or damaged",
+                segment.earliest, segment.latest, segment.number
+            )
+        }));
+        notes.extend(
+            table
+                .gaps
+                .iter()
+                .filter(|gap| gap.from.epoch == epoch)
+                .map(|gap| format!("changes since {} are missing: {}", gap.from.moment, gap.reason)),
+        );
+        let point = Point {
+            epoch,
+            before: None,
+            at: None,
+        };
+        let needed = Needed {
+            base,
+            segments: whole,
+            missing: Vec::new(),
+        };
+        let wanted = vec![(table.clone(), needed)];
+        let mut state = State::gather(&self.directory, &self.manifest, &wanted, &point, Versions::All, true)?;
+        state.visit(table.id, history)?;
+        Ok(true)
+    }
+}

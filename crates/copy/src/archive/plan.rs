@@ -1,0 +1,516 @@
+//! What a moment needs of an archive, and what no moment needs.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use super::manifest::{Base, Manifest, Moment, Place, Segment, Table, Until, WhyEnded};
+
+/// What `--at` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// Everything that the archive has.
+    Latest,
+    Moment(Moment),
+}
+
+impl At {
+    /// Reads a time of RFC 3339, or `latest`.
+    ///
+    /// # Errors
+    /// That it is neither.
+    pub fn read(text: &str) -> Result<At, String> {
+        if text.eq_ignore_ascii_case("latest") {
+            return Ok(At::Latest);
+        }
+        Moment::parse(text)
+            .map(At::Moment)
+            .ok_or_else(|| "it is a time such as 2026-01-31T12:00:00.5Z, or latest".to_owned())
+    }
+}
+
+/// A place in the order of commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Point {
+    pub epoch: u32,
+    /// The first transaction behind it; `None` if the epoch has none.
+    pub before: Option<Place>,
+    /// The moment; `None` for the latest.
+    pub at: Option<Moment>,
+}
+
+impl Point {
+    /// Returns whether a transaction of the point's epoch is before it.
+    pub fn includes(&self, position: Place) -> bool {
+        self.before.is_none_or(|before| position < before)
+    }
+
+    /// Returns whether what has happened at a place and a moment has happened at this point.
+    fn is_after(&self, place: Until) -> bool {
+        if place.epoch != self.epoch {
+            return place.epoch < self.epoch;
+        }
+        self.includes(place.position) && self.at.is_none_or(|at| place.moment <= at)
+    }
+}
+
+impl Table {
+    /// Returns whether the table was there at a point.
+    pub fn is_at(&self, point: &Point) -> bool {
+        point.is_after(self.since) && !self.ended.is_some_and(|ended| point.is_after(ended.at))
+    }
+
+    /// Says since when a table is not there any more.
+    pub fn says_end(&self) -> Option<String> {
+        let ended = self.ended?;
+        let what = match ended.why {
+            WhyEnded::Dropped => "it was dropped before",
+            WhyEnded::Renamed => "it got another name or schema after",
+            WhyEnded::Deselected => "it was no longer selected after",
+        };
+        Some(format!("{what} {}", ended.at.moment))
+    }
+}
+
+/// Finds the first transaction in a segment, behind a position, whose commit is later than a moment.
+pub type FirstLater<'f> = dyn FnMut(&Segment, Moment, Place) -> Result<Option<Place>, String> + 'f;
+
+/// Finds the point of a moment: before the first transaction whose commit is later.
+///
+/// # Errors
+/// A moment that the archive does not have; what `first_later` says.
+pub fn point(manifest: &Manifest, at: At, allow_gaps: bool, first_later: &mut FirstLater<'_>) -> Result<Point, String> {
+    let last = manifest.whole_epochs().next_back();
+    let last = last.ok_or("nothing can be restored from it yet: its first bases are not complete")?;
+    let At::Moment(moment) = at else {
+        return Ok(Point {
+            epoch: last.number,
+            before: None,
+            at: None,
+        });
+    };
+    let outside = || {
+        format!(
+            "{moment} is outside of what the archive has: the first moment that can be restored is {}, and the last one {}",
+            manifest.floor.moment,
+            manifest.last()
+        )
+    };
+    if moment < manifest.floor.moment {
+        return Err(outside());
+    }
+    let at_point = |epoch, before| Point {
+        epoch,
+        before,
+        at: Some(moment),
+    };
+    let mut earlier: Option<(u32, Moment)> = None;
+    for epoch in manifest
+        .whole_epochs()
+        .filter(|epoch| epoch.number >= manifest.floor.epoch)
+    {
+        if let Some((number, end)) = earlier
+            && moment < epoch.begins
+        {
+            let reason = epoch.reason.as_deref().unwrap_or("the feed was lost");
+            return match allow_gaps {
+                true => Ok(at_point(number, None)),
+                false => Err(format!(
+                    "the archive has a gap from {end} to {}: {reason}. {moment} is in it; with --allow-gaps the state of {end} is \
+                     restored",
+                    epoch.begins
+                )),
+            };
+        }
+        let after = match epoch.number == manifest.floor.epoch {
+            true => epoch.from.max(manifest.floor.position),
+            false => epoch.from,
+        };
+        for segment in manifest
+            .segments_of(epoch.number)
+            .filter(|segment| segment.latest > moment)
+        {
+            if segment.earliest > moment && segment.first > after {
+                return Ok(at_point(epoch.number, Some(segment.first)));
+            }
+            if let Some(later) = first_later(segment, moment, after)? {
+                return Ok(at_point(epoch.number, Some(later)));
+            }
+        }
+        if moment <= manifest.end_of(epoch) {
+            return Ok(at_point(epoch.number, None));
+        }
+        earlier = Some((epoch.number, manifest.end_of(epoch)));
+    }
+    Err(outside())
+}
+
+/// The files that give a table as it was at a point.
+#[derive(Debug)]
+pub struct Needed<'m> {
+    pub base: &'m Base,
+    /// In the order of commits.
+    pub segments: Vec<&'m Segment>,
+    /// What is missing, if that was allowed.
+    pub missing: Vec<String>,
+}
+
+/// The segments with changes behind a base and before a point.
+fn segments_since<'m>(manifest: &'m Manifest, base: &Base, point: &Point) -> Vec<&'m Segment> {
+    let through = base.through;
+    let since = manifest
+        .segments_of(base.epoch)
+        .filter(|segment| segment.last > through);
+    since.filter(|segment| point.includes(segment.first)).collect()
+}
+
+/// The bases of a table at or before a point, the last one first.
+fn bases_of<'m>(manifest: &'m Manifest, table: &Table, point: &Point) -> Vec<&'m Base> {
+    let is_of = |base: &&Base| base.table == table.id && base.epoch == point.epoch && point.includes(base.position);
+    let mut bases: Vec<&Base> = manifest.bases.iter().filter(is_of).collect();
+    bases.sort_by_key(|base| Reverse(base.position));
+    bases
+}
+
+/// Chooses the files that give a table as it was at a point.
+///
+/// # Errors
+/// What is missing, and up to when the table can be restored.
+pub fn needed<'m>(
+    manifest: &'m Manifest,
+    table: &Table,
+    point: &Point,
+    is_damaged: &dyn Fn(u64) -> bool,
+    allow_gaps: bool,
+) -> Result<Needed<'m>, String> {
+    let bases = bases_of(manifest, table, point);
+    let says = |what: String| {
+        let kept = restorable(manifest, table, is_damaged);
+        let kept: Vec<String> = kept.iter().map(|(from, to)| format!("{from} to {to}")).collect();
+        let kept = match kept.is_empty() {
+            true => "No moment of this table can be restored".to_owned(),
+            false => format!("This table can be restored at moments from {}", kept.join(", ")),
+        };
+        format!("the table {}: {what}. {kept}", table.name)
+    };
+    let mut missing = Vec::new();
+    let damaged = bases.iter().take_while(|base| is_damaged(base.number));
+    missing.extend(damaged.map(|base| format!("its base {} is missing or damaged", base.number)));
+    let Some(base) = bases.iter().find(|base| !is_damaged(base.number)) else {
+        let what = missing
+            .pop()
+            .unwrap_or_else(|| "it has no base at that moment".to_owned());
+        return Err(says(what));
+    };
+    // An earlier base gives the same, if all changes since then are there.
+    missing.clear();
+    let gap = table.gaps.iter().find(|gap| {
+        gap.from.epoch == point.epoch && gap.from.position > base.position && point.includes(gap.from.position)
+    });
+    missing.extend(gap.map(|gap| format!("changes since {} are missing: {}", gap.from.moment, gap.reason)));
+    let mut segments = segments_since(manifest, base, point);
+    for segment in segments.iter().filter(|segment| is_damaged(segment.number)) {
+        missing.push(format!(
+            "the segment {}, with changes from {} to {}, is missing or damaged",
+            segment.number, segment.earliest, segment.latest
+        ));
+    }
+    if let (Some(what), false) = (missing.first(), allow_gaps) {
+        return Err(format!(
+            "{}. With --allow-gaps it is restored without those changes",
+            says(what.clone())
+        ));
+    }
+    segments.retain(|segment| !is_damaged(segment.number));
+    Ok(Needed {
+        base,
+        segments,
+        missing,
+    })
+}
+
+/// The times whose moments can be restored of a table, in order.
+pub fn restorable(manifest: &Manifest, table: &Table, is_damaged: &dyn Fn(u64) -> bool) -> Vec<(Moment, Moment)> {
+    let just_before = |moment: Moment| Moment(moment.0.saturating_sub(1));
+    let mut times: Vec<(Moment, Moment)> = Vec::new();
+    for epoch in manifest.whole_epochs() {
+        let is_of = |base: &&Base| base.table == table.id && base.epoch == epoch.number && !is_damaged(base.number);
+        let whole = Point {
+            epoch: epoch.number,
+            before: None,
+            at: None,
+        };
+        for base in manifest.bases.iter().filter(is_of) {
+            let begin = base.moment.max(table.since.moment).max(manifest.floor.moment);
+            let mut end = manifest.end_of(epoch);
+            let since = segments_since(manifest, base, &whole);
+            if let Some(damaged) = since.iter().find(|segment| is_damaged(segment.number)) {
+                end = end.min(just_before(damaged.earliest));
+            }
+            let is_behind = |place: Until| place.epoch == epoch.number && place.position > base.position;
+            if let Some(gap) = table.gaps.iter().find(|gap| is_behind(gap.from)) {
+                end = end.min(just_before(gap.from.moment));
+            }
+            if let Some(ended) = table.ended.filter(|ended| ended.at.epoch == epoch.number) {
+                end = end.min(just_before(ended.at.moment));
+            }
+            if begin <= end {
+                times.push((begin, end));
+            }
+        }
+    }
+    times.sort_unstable();
+    let mut merged: Vec<(Moment, Moment)> = Vec::new();
+    for (begin, end) in times {
+        match merged.last_mut() {
+            Some(last) if begin.0 <= last.1.0.saturating_add(1) => last.1 = last.1.max(end),
+            _ => merged.push((begin, end)),
+        }
+    }
+    merged
+}
+
+/// Returns what stays of an archive if no moment before a point is to be restored any more, and the numbers of the files that go;
+/// `None` if no file goes.
+pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u64>)> {
+    let moment = point.at?;
+    let mut kept = manifest.clone();
+    let mut oldest = manifest
+        .epochs
+        .iter()
+        .find(|epoch| epoch.number == point.epoch)
+        .map(|epoch| {
+            point
+                .before
+                .map_or(epoch.through, |before| Place(before.0.saturating_sub(1)))
+        })?;
+    kept.floor = Until {
+        epoch: point.epoch,
+        position: oldest,
+        moment,
+    };
+    let is_gone = |table: &Table| table.ended.is_some_and(|ended| point.is_after(ended.at));
+    kept.tables.retain(|table| !is_gone(table));
+    kept.epochs.retain(|epoch| epoch.number >= point.epoch);
+    kept.bases.retain(|base| {
+        let Some(table) = kept.tables.iter().find(|table| table.id == base.table) else {
+            return false;
+        };
+        if base.epoch != point.epoch {
+            return base.epoch > point.epoch;
+        }
+        // Without damage, so that nothing goes because of it.
+        match bases_of(manifest, table, point).first() {
+            Some(needed) => {
+                if table.is_at(point) {
+                    oldest = oldest.min(needed.through);
+                }
+                base.position >= needed.position
+            }
+            None => true,
+        }
+    });
+    kept.segments
+        .retain(|segment| segment.epoch > point.epoch || segment.epoch == point.epoch && segment.last > oldest);
+    let gone: HashSet<u64> = manifest.numbers().difference(&kept.numbers()).copied().collect();
+    (!gone.is_empty()).then_some((kept, gone))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::super::manifest::tests::{base, manifest, segment, until};
+    use super::super::manifest::{Ended, Epoch, Gap};
+    use super::*;
+
+    fn none(_: u64) -> bool {
+        false
+    }
+
+    /// The transactions of the segments, as (position, moment).
+    const COMMITS: [(u64, i64); 6] = [
+        (110, 1100),
+        (200, 2000),
+        (210, 2100),
+        (300, 3000),
+        (310, 3100),
+        (400, 4000),
+    ];
+
+    fn at(manifest: &Manifest, commits: &[(u64, i64)], moment: i64) -> Result<Point, String> {
+        point(
+            manifest,
+            At::Moment(Moment(moment)),
+            false,
+            &mut |segment, moment, after| {
+                let in_segment = |&&(position, committed): &&(u64, i64)| {
+                    Place(position) >= segment.first
+                        && Place(position) <= segment.last
+                        && Place(position) > after
+                        && Moment(committed) > moment
+                };
+                Ok(commits.iter().find(in_segment).map(|&(position, _)| Place(position)))
+            },
+        )
+    }
+
+    #[test]
+    fn a_moment_is_before_the_first_later_commit() {
+        let manifest = manifest();
+        let before = |moment| at(&manifest, &COMMITS, moment).unwrap().before.map(|place| place.0);
+        assert_eq!(before(1000), Some(110));
+        assert_eq!(before(1100), Some(200));
+        assert_eq!(before(1999), Some(200));
+        assert_eq!(before(2000), Some(210));
+        assert_eq!(before(3999), Some(400));
+        assert_eq!(before(4000), None);
+        assert_eq!(before(4500), None);
+        for outside in [999, 4501] {
+            let said = at(&manifest, &COMMITS, outside).unwrap_err();
+            assert!(said.contains("first moment") && said.contains("last one"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_splits_nothing() {
+        let mut manifest = manifest();
+        // 110 at 5000, then the clock goes back.
+        manifest.segments[0] = segment(2, 110, 200, (2000, 5000));
+        let commits = [
+            (110, 5000),
+            (200, 2000),
+            (210, 2100),
+            (300, 3000),
+            (310, 3100),
+            (400, 4000),
+        ];
+        assert_eq!(at(&manifest, &commits, 4000).unwrap().before, Some(Place(110)));
+        assert_eq!(at(&manifest, &commits, 5000).unwrap().before, None);
+    }
+
+    #[test]
+    fn the_last_base_before_a_moment_is_used() {
+        let mut manifest = manifest();
+        manifest.bases.push(base(5, 1, 300, 3000));
+        let numbers = |moment| {
+            let point = at(&manifest, &COMMITS, moment).unwrap();
+            let needed = needed(&manifest, &manifest.tables[0], &point, &none, false).unwrap();
+            let segments: Vec<u64> = needed.segments.iter().map(|segment| segment.number).collect();
+            (needed.base.number, segments)
+        };
+        assert_eq!(numbers(1000), (1, vec![]));
+        assert_eq!(numbers(1500), (1, vec![2]));
+        assert_eq!(numbers(2999), (1, vec![2, 3]));
+        assert_eq!(numbers(3000), (5, vec![]));
+        assert_eq!(numbers(3500), (5, vec![4]));
+    }
+
+    #[test]
+    fn nothing_is_restored_past_damage() {
+        let mut manifest = manifest();
+        manifest.bases.push(base(5, 1, 300, 3000));
+        let table = manifest.tables[0].clone();
+        let try_at = |moment, damaged: &'static [u64], allow| {
+            let point = at(&manifest, &COMMITS, moment).unwrap();
+            let is_damaged = |number: u64| damaged.contains(&number);
+            needed(&manifest, &table, &point, &is_damaged, allow)
+                .map(|needed| (needed.base.number, needed.missing.len()))
+        };
+        assert_eq!(try_at(3500, &[5], false), Ok((1, 0)), "an earlier base gives the same");
+        assert_eq!(try_at(3500, &[3], false), Ok((5, 0)));
+        let said = try_at(2500, &[3], false).unwrap_err();
+        assert!(said.contains("segment 3") && said.contains("--allow-gaps"), "{said}");
+        assert_eq!(try_at(2500, &[3], true), Ok((1, 1)));
+        assert!(try_at(2500, &[1], true).unwrap_err().contains("base 1"));
+        let times = |damaged: &'static [u64]| {
+            restorable(&manifest, &table, &|number| damaged.contains(&number))
+                .into_iter()
+                .map(|(from, to)| (from.0, to.0))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(times(&[]), [(1000, 4500)]);
+        assert_eq!(times(&[3]), [(1000, 2099), (3000, 4500)]);
+        assert_eq!(times(&[4]), [(1000, 3099)]);
+        assert_eq!(times(&[1]), [(3000, 4500)]);
+        assert_eq!(times(&[1, 5]), []);
+    }
+
+    #[test]
+    fn gaps_of_a_table_and_of_the_archive_are_not_passed() {
+        let mut manifest = manifest();
+        manifest.tables[0].gaps.push(Gap {
+            from: until(210, 2100),
+            until: None,
+            reason: "a column".to_owned(),
+        });
+        let try_at = |manifest: &Manifest, moment| {
+            let point = at(manifest, &COMMITS, moment)?;
+            needed(manifest, &manifest.tables[0], &point, &none, false).map(|needed| needed.base.number)
+        };
+        assert_eq!(try_at(&manifest, 2099), Ok(1));
+        assert!(try_at(&manifest, 2100).unwrap_err().contains("a column"));
+        manifest.bases.push(base(5, 1, 300, 3000));
+        assert_eq!(try_at(&manifest, 3000), Ok(5));
+        // Another epoch.
+        manifest.epochs.push(Epoch {
+            number: 2,
+            server: String::new(),
+            from: Place(600),
+            begins: Moment(6000),
+            through: Place(700),
+            reached: Moment(7000),
+            reason: Some("the slot was lost".to_owned()),
+        });
+        manifest.bases.push(Base {
+            epoch: 2,
+            ..base(6, 1, 600, 6000)
+        });
+        assert!(try_at(&manifest, 5000).unwrap_err().contains("the slot was lost"));
+        assert_eq!(try_at(&manifest, 6000), Ok(6));
+        assert_eq!(try_at(&manifest, 4500), Ok(5));
+    }
+
+    #[test]
+    fn a_dropped_table_is_there_before() {
+        let mut manifest = manifest();
+        manifest.tables[0].ended = Some(Ended {
+            why: WhyEnded::Dropped,
+            at: until(350, 3500),
+        });
+        let is_at = |moment| manifest.tables[0].is_at(&at(&manifest, &COMMITS, moment).unwrap());
+        assert!(is_at(1000) && is_at(3499) && !is_at(3500) && !is_at(4500));
+        assert!(manifest.tables[0].has_change(1, Place(350)) && !manifest.tables[0].has_change(1, Place(351)));
+        assert!(!manifest.tables[0].has_change(1, Place(100)));
+    }
+
+    #[test]
+    fn what_a_kept_moment_needs_stays() {
+        let mut manifest = manifest();
+        manifest.bases.push(base(5, 1, 300, 3000));
+        let pruned = |moment| {
+            let point = at(&manifest, &COMMITS, moment).unwrap();
+            prune(&manifest, &point).map(|(_, gone)| {
+                let mut gone: Vec<u64> = gone.into_iter().collect();
+                gone.sort_unstable();
+                gone
+            })
+        };
+        assert_eq!(pruned(1500), None);
+        assert_eq!(pruned(2999), None);
+        assert_eq!(pruned(3000), Some(vec![1, 2, 3]));
+        assert_eq!(pruned(4200), Some(vec![1, 2, 3]));
+        for from in [3000, 3050, 3100, 4000, 4400] {
+            let point = at(&manifest, &COMMITS, from).unwrap();
+            let (kept, _) = prune(&manifest, &point).unwrap();
+            assert_eq!(Manifest::from_lines(&kept.to_lines()).unwrap(), kept);
+            for moment in from..=4500 {
+                let of = |manifest: &Manifest| {
+                    let point = at(manifest, &COMMITS, moment).unwrap();
+                    let needed = needed(manifest, &manifest.tables[0], &point, &none, false).unwrap();
+                    (point, needed.base.number, needed.segments.len())
+                };
+                assert_eq!(of(&kept), of(&manifest), "{from} {moment}");
+            }
+            assert!(at(&kept, &COMMITS, from - 1).is_err());
+        }
+    }
+}

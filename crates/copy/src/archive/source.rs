@@ -1,0 +1,118 @@
+//! An archive as a source: its tables as they were at a point.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc::Sender;
+
+use crate::failure::Failure;
+use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record};
+use crate::selection::Selection;
+
+use super::directory::{Directory, Reading};
+use super::fold::Visitor;
+use super::state::State;
+
+/// The name that a table gets, and its number in the archive.
+pub type Named = (String, u32);
+
+/// Tables that are read once, in the order in which they are listed.
+pub struct ArchiveSource {
+    directory: Directory,
+    tables: Vec<Named>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    state: State,
+    selection: Selection,
+    _reading: Reading,
+}
+
+impl ArchiveSource {
+    pub fn new(
+        directory: &Directory,
+        mut tables: Vec<Named>,
+        state: State,
+        selection: Selection,
+        reading: Reading,
+    ) -> ArchiveSource {
+        tables.sort_by_key(|(_, id)| *id);
+        ArchiveSource {
+            directory: directory.clone(),
+            tables,
+            shared: Arc::new(Mutex::new(Shared {
+                state,
+                selection,
+                _reading: reading,
+            })),
+        }
+    }
+
+    pub fn name(&self) -> String {
+        self.directory.name()
+    }
+
+    pub fn tables(&self) -> Vec<String> {
+        self.tables.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub async fn read(&self, table: &str, chunks: Sender<Chunk>) -> Result<(), Failure> {
+        let found = self.tables.iter().find(|(name, _)| name == table);
+        let id = found.map(|(_, id)| *id);
+        let id = id.ok_or_else(|| self.directory.failed(&format!("there is no table {table}")))?;
+        let (shared, directory) = (self.shared.clone(), self.directory.clone());
+        let read = move || {
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let Shared { state, selection, .. } = &mut *shared;
+            let mut sending = Sending {
+                chunks,
+                chunk: Chunk::new(Position::End),
+                bytes: 0,
+                count: 0,
+                selection,
+            };
+            let outcome = state
+                .visit(id, &mut sending)
+                .map_err(|problem| directory.failed(&problem))?;
+            if !outcome.stopped {
+                // If nobody takes it, the copy has failed elsewhere.
+                let _ = sending.chunks.blocking_send(sending.chunk);
+            }
+            Ok(())
+        };
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|error| Failure::new(error.to_string()))?
+    }
+}
+
+/// Sends what a filter selects.
+struct Sending<'s> {
+    chunks: Sender<Chunk>,
+    chunk: Chunk,
+    bytes: usize,
+    count: u64,
+    selection: &'s Selection,
+}
+
+impl Visitor for Sending<'_> {
+    fn entity(&mut self, record: Record) -> Result<bool, String> {
+        if !self.selection.selects(&record) {
+            return Ok(true);
+        }
+        self.count += 1;
+        self.bytes += record.weight();
+        self.chunk.records.push(record);
+        if self.chunk.records.len() < CHUNK_RECORDS && self.bytes < CHUNK_BYTES {
+            return Ok(true);
+        }
+        self.bytes = 0;
+        let mut full = std::mem::replace(&mut self.chunk, Chunk::new(Position::End));
+        full.position = Position::Records(self.count);
+        Ok(self.chunks.blocking_send(full).is_ok())
+    }
+}

@@ -1,0 +1,113 @@
+//! The command `restore`: a copy whose source is an archive at a moment.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use table_service_model::table_name;
+use tokio::task::block_in_place;
+
+use crate::archive::{Archive, Wanted};
+use crate::cli::RestoreArguments;
+use crate::failure::{Failure, exit};
+use crate::files::FileOptions;
+use crate::interrupt::stop_on_signal;
+use crate::location::Location;
+use crate::peer::{Source, Target};
+use crate::pipeline::{CopyContext, Pace, room};
+use crate::places::print;
+use crate::printable::tell;
+use crate::progress::{Counters, Style};
+use crate::rejects::Rejects;
+use crate::report::Report;
+use crate::resume::{Job, Journal};
+use crate::write::{OnConflict, WriteMode};
+
+use super::rounds::round;
+use super::{check_files, check_room};
+
+/// # Errors
+/// Why it could not finish.
+pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
+    let Some(to) = &arguments.to else {
+        return Err(Failure::usage("--to PLACE is missing; --help explains it."));
+    };
+    let files = FileOptions {
+        format: arguments.format,
+        delimiter: arguments.delimiter,
+        infer_types: false,
+        account: None,
+    };
+    let patience = Duration::from_secs(arguments.retry_for);
+    let target = Target::new(Location::read(to)?, &files, patience, &arguments.databases)?;
+    if arguments.on_conflict == OnConflict::Merge {
+        return Err(Failure::usage(
+            "An entity is restored as it was: give --on-conflict fail, skip, replace or newer.",
+        ));
+    }
+    check_files(&target, arguments.on_conflict)?;
+    if let Some(name) = &arguments.named {
+        table_name::check_form(name).map_err(|error| Failure::usage(format!("--as {name:?}: {}", error.report())))?;
+    }
+    let begin = Instant::now();
+    let wanted = Wanted {
+        at: arguments.at,
+        table: arguments.table.as_deref(),
+        named: arguments.named.as_deref(),
+        filter: arguments.filter.as_deref(),
+        allow_gaps: arguments.allow_gaps,
+    };
+    // Everything that is needed is read and checked before anything is written.
+    let (source, notes) = block_in_place(|| Archive::open(&arguments.from)?.source(&wanted))?;
+    for note in &notes {
+        tell(&format!("table-service-copy: {note}"));
+    }
+    let tables = source.tables();
+    check_room(&target, tables.len())?;
+    let mut report = Report {
+        from: source.name(),
+        to: target.name(),
+        notes,
+        ..Report::default()
+    };
+    let job = Job::Copy {
+        from: source.name(),
+        to: target.name(),
+        on_conflict: arguments.on_conflict,
+        since: None,
+    };
+    let copy = Arc::new(CopyContext {
+        source: Source::Archive(Box::new(source)),
+        target,
+        mode: WriteMode {
+            on_conflict: arguments.on_conflict,
+            resumed: false,
+        },
+        readers: usize::from(arguments.concurrency),
+        since: None,
+        pace: Pace::new(None),
+        counters: Arc::new(Counters::default()),
+        room: room(),
+        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
+        journal: Journal::open(None, job)?,
+        stop: Arc::default(),
+    });
+    stop_on_signal(&copy.stop);
+    let style = match (arguments.json, arguments.quiet) {
+        (true, _) => Style::Json,
+        (false, true) => Style::Quiet,
+        (false, false) => Style::People,
+    };
+    round(&copy, &tables, &mut report, style).await?;
+    report.seconds = begin.elapsed().as_secs_f64();
+    let interrupted = copy.stop.load(Ordering::Relaxed);
+    if interrupted {
+        report.note("Interrupted.");
+    }
+    print(arguments.json, "report", &report, &report.text());
+    Ok(match (interrupted, report.sum().rejected) {
+        (true, _) => exit::INTERRUPTED,
+        (false, 0) => exit::DONE,
+        (false, _) => exit::REJECTED,
+    })
+}

@@ -1,0 +1,164 @@
+//! What an archive asks of a database.
+
+use table_service_model::change_feed::FeedName;
+use tokio_postgres::Row;
+
+use crate::failure::Failure;
+use crate::record::MOST_TABLES;
+
+use super::connect::{Connection, Database, SqlError, row, rows};
+use super::rows::Micros;
+use super::source::SqlSource;
+use super::visit::Access;
+
+/// How long writers wait behind the lock of a base before it is given back, so that a writer that stays does not stop the others.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '2s'";
+
+/// A database that is archived by a feed.
+pub struct Archived {
+    database: Database,
+    feed: String,
+}
+
+/// What is left of the feed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FeedStatus {
+    None,
+    /// There is no slot, or it has lost changes.
+    Lost(String),
+    /// Everything behind this position can be read.
+    Kept(String),
+}
+
+/// What there is at a moment.
+pub struct Look {
+    /// Which database of which server it is; empty if the server does not tell.
+    pub server: String,
+    /// Up to where the log is written.
+    pub written: String,
+    /// In microseconds since 2000-01-01.
+    pub clock: i64,
+    pub feed: FeedStatus,
+}
+
+/// A table at a position of the feed.
+pub struct Frozen {
+    /// It reads all entities as they are there.
+    pub source: SqlSource,
+    pub name: String,
+    pub oid: u32,
+    pub position: String,
+    /// In microseconds since 2000-01-01.
+    pub clock: i64,
+}
+
+impl Archived {
+    pub fn new(database: Database, feed: &str) -> Archived {
+        Archived {
+            database,
+            feed: feed.to_owned(),
+        }
+    }
+
+    /// Looks at the server's clock and log and at the feed.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn look(&self) -> Result<Look, Failure> {
+        const NOW: &str = "SELECT pg_catalog.pg_current_wal_flush_lsn()::text, pg_catalog.clock_timestamp(), \
+                           pg_catalog.concat_ws('/', s.system_identifier, d.oid) FROM pg_catalog.pg_control_system() AS s, \
+                           pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()";
+        const FEED: &str =
+            "SELECT wal_status, \"position\" FROM table_service.query_change_feeds() WHERE feed_name = lower($1::text)";
+        let work = async |client: &Connection| {
+            if !client.has_functions_of_0_3 {
+                return Err(SqlError::for_ever(
+                    "an archive needs change feeds, which come with version 0.3.0 of the extension",
+                ));
+            }
+            let now = row(client, NOW, &[]).await?;
+            let feed = match rows(client, FEED, &[&self.feed], 1).await?.first() {
+                None => FeedStatus::None,
+                Some(found) => match (found.try_get::<_, Option<&str>>(0)?, found.try_get::<_, Option<String>>(1)?) {
+                    (Some("lost"), _) => FeedStatus::Lost(
+                        "the feed was not read for so long that the server has removed its log (max_slot_wal_keep_size)"
+                            .to_owned(),
+                    ),
+                    (Some(_), Some(position)) => FeedStatus::Kept(position),
+                    _ => FeedStatus::Lost("the replication slot of the feed is gone".to_owned()),
+                },
+            };
+            Ok(Look {
+                written: now.try_get(0)?,
+                clock: now.try_get::<_, Micros>(1)?.0,
+                server: now.try_get(2)?,
+                feed,
+            })
+        };
+        self.database.again(|| self.database.on_kept(work)).await
+    }
+
+    /// The names and OIDs of all tables.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn tables(&self) -> Result<Vec<(String, u32)>, Failure> {
+        const TABLES: &str = "SELECT table_name, relation::pg_catalog.oid FROM table_service.query_tables(NULL::pg_catalog.text, \
+                              NULL::pg_catalog.int8, NULL::pg_catalog.text, NULL::table_service.properties)";
+        let work = async |client: &Connection| {
+            let found = rows(client, TABLES, &[], MOST_TABLES).await?;
+            found
+                .iter()
+                .map(|row: &Row| Ok((row.try_get(0)?, row.try_get(1)?)))
+                .collect()
+        };
+        self.database.again(|| self.database.on_kept(work)).await
+    }
+
+    /// Adds a table to the feed if it is not in it, and returns it as it is at a position: the feed has all changes behind that, and
+    /// the entities are as they were there. `None` if there is no such table. Writers of the table wait for a moment.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn freeze(&self, table: &str) -> Result<Option<Frozen>, Failure> {
+        self.database.again(|| self.try_freeze(table)).await
+    }
+
+    async fn try_freeze(&self, table: &str) -> Result<Option<Frozen>, SqlError> {
+        const IS_IN: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_get_publication_tables($1::text) AS t \
+                             WHERE t.relid = $2::text::regclass)";
+        const WHERE: &str = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text, pg_catalog.clock_timestamp(), \
+                             $1::text::regclass::oid, (SELECT c.relname::text FROM pg_catalog.pg_class AS c \
+                             WHERE c.oid = $1::text::regclass)";
+        let feed = FeedName::parse(&self.feed).map_err(|error| SqlError::for_ever(error.report()))?;
+        let publication = feed.publication();
+        let client = self.database.connect().await?;
+        let Some(relation) = self.database.relation(&client, table).await? else {
+            return Ok(None);
+        };
+        client.batch_execute("BEGIN").await?;
+        client.batch_execute(LOCK_TIMEOUT).await?;
+        let name = self.database.visit(&client, &relation, Access::ReadAlone).await?;
+        if !row(&client, IS_IN, &[&publication, &name])
+            .await?
+            .try_get::<_, bool>(0)?
+        {
+            client
+                .batch_execute(&format!("ALTER PUBLICATION \"{publication}\" ADD TABLE {name}"))
+                .await?;
+        }
+        // Who has written to the table has committed and can be seen, and nobody writes to it now. So this snapshot has what committed
+        // before the position, and what commits behind it comes with the feed.
+        let source = SqlSource::of_everything(self.database.clone()).await?;
+        let place = row(&client, WHERE, &[&name]).await?;
+        let frozen = Frozen {
+            source,
+            position: place.try_get(0)?,
+            clock: place.try_get::<_, Micros>(1)?.0,
+            oid: place.try_get(2)?,
+            name: place.try_get(3)?,
+        };
+        client.batch_execute("COMMIT").await?;
+        Ok(Some(frozen))
+    }
+}
