@@ -12,6 +12,7 @@ use crate::location::Location;
 use crate::record::{Chunk, Key, Position, Range};
 use crate::rest::{RestClient, RestSource, RestTarget};
 use crate::sql::{Database, DatabaseOptions, SqlSource, SqlTarget};
+use crate::write::OnConflict;
 
 pub enum Source {
     Rest(Box<RestSource>),
@@ -201,6 +202,33 @@ impl Target {
             Target::Rest(target) => target.has(table).await.map(Some),
             Target::Sql(target) => target.has(table).await.map(Some),
             Target::Files(target) => Ok(target.file_of(table).map(|file| file.exists())),
+        }
+    }
+
+    /// Checks that what is to happen to entities that are there already can happen.
+    ///
+    /// # Errors
+    /// That it cannot in files.
+    pub fn check_conflicts(&self, on_conflict: OnConflict) -> Result<(), Failure> {
+        match self {
+            Target::Files(_) if !matches!(on_conflict, OnConflict::Fail | OnConflict::Replace) => Err(Failure::usage(
+                "A file is written anew: give --on-conflict fail or replace.",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that there is room for so many tables.
+    ///
+    /// # Errors
+    /// That it is one file.
+    pub fn check_room(&self, tables: usize) -> Result<(), Failure> {
+        match self {
+            Target::Files(files) if tables > 1 && files.holds_one_table() => Err(Failure::usage(format!(
+                "{} is one file, but there are {tables} tables. Give a directory, or --table.",
+                files.name()
+            ))),
+            _ => Ok(()),
         }
     }
 

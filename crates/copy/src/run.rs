@@ -118,7 +118,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     check(arguments, &source, &target)?;
     check_two_places(&source, &target).await?;
     let mut tables = places.options.chosen(&source).await?;
-    check_room(&target, tables.len())?;
+    target.check_room(tables.len())?;
     if arguments.dry_run {
         return dry_run(arguments, &source, &target, &tables).await;
     }
@@ -245,31 +245,11 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
             return Err(Failure::usage(feed::NEWER_NEEDS_A_FEED));
         }
     }
-    check_files(target, arguments.on_conflict)?;
+    target.check_conflicts(arguments.on_conflict)?;
     match target {
         Target::Files(files) if files.is_stream() && arguments.resume.is_some() => {
             Err(Failure::usage("A copy to standard output cannot be resumed."))
         }
-        _ => Ok(()),
-    }
-}
-
-/// Checks that so many tables can go to a target.
-fn check_room(target: &Target, tables: usize) -> Result<(), Failure> {
-    match target {
-        Target::Files(files) if tables > 1 && files.holds_one_table() => Err(Failure::usage(format!(
-            "{} is one file, but there are {tables} tables. Give a directory, or --table.",
-            files.name()
-        ))),
-        _ => Ok(()),
-    }
-}
-
-fn check_files(target: &Target, on_conflict: OnConflict) -> Result<(), Failure> {
-    match target {
-        Target::Files(_) if !matches!(on_conflict, OnConflict::Fail | OnConflict::Replace) => Err(Failure::usage(
-            "A file is written anew: give --on-conflict fail or replace.",
-        )),
         _ => Ok(()),
     }
 }

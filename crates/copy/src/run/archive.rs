@@ -223,8 +223,9 @@ impl<'a> Keeper<'a> {
 
     async fn run(&mut self) -> Result<(), Failure> {
         loop {
-            self.begin().await?;
-            self.look_at_tables().await?;
+            let begin = Instant::now();
+            let look = self.begin().await?;
+            self.look_at_tables(&look).await?;
             if let Err(failure) = self.read().await {
                 // A feed that is lost gives errors, and the next look says so.
                 match self.lost(&self.archived.look().await?) {
@@ -238,7 +239,7 @@ impl<'a> Keeper<'a> {
             let Some(seconds) = self.arguments.follow.filter(|_| !self.is_stopped()) else {
                 break;
             };
-            pause(seconds, &self.stop).await;
+            pause(seconds - begin.elapsed().as_secs_f64(), &self.stop).await;
         }
         self.finish().await
     }
@@ -294,21 +295,22 @@ impl<'a> Keeper<'a> {
         (Place::parse(&look.written)? < epoch.through).then(|| "the server was restored to an earlier state".to_owned())
     }
 
-    /// Begins a time in which all changes are known, unless the last one goes on.
-    async fn begin(&mut self) -> Result<(), Failure> {
+    /// Begins a time in which all changes are known, unless the last one goes on. Returns what the server has shown before.
+    async fn begin(&mut self) -> Result<Look, Failure> {
         let look = self.archived.look().await?;
         let reason = self.lost(&look);
         match (self.manifest.epoch(), reason) {
-            (Some(_), None) => Ok(()),
+            (Some(_), None) => {}
             (Some(epoch), Some(reason)) => {
                 let end = self.manifest.end_of(epoch);
                 tell(&format!(
                     "table-service-copy: the archive has a gap from {end} on: {reason}. All tables are read again"
                 ));
-                self.begin_epoch(&look, Some(reason)).await
+                self.begin_epoch(&look, Some(reason)).await?;
             }
-            (None, _) => self.begin_epoch(&look, None).await,
+            (None, _) => self.begin_epoch(&look, None).await?,
         }
+        Ok(look)
     }
 
     async fn begin_epoch(&mut self, look: &Look, reason: Option<String>) -> Result<(), Failure> {
@@ -492,34 +494,38 @@ impl<'a> Keeper<'a> {
         block_in_place(|| writer.finish()).map(Some)
     }
 
-    /// Looks which tables are new and which are gone.
-    async fn look_at_tables(&mut self) -> Result<(), Failure> {
+    /// Looks which tables are new and which are gone since the last look.
+    async fn look_at_tables(&mut self, before: &Look) -> Result<(), Failure> {
         let Some(number) = self.manifest.epoch().map(|epoch| epoch.number) else {
             return Ok(());
         };
         let place = |look: &Look| Place::parse(&look.written).unwrap_or_default();
-        let before = self.archived.look().await?;
         let tables = self.archived.tables().await?;
-        let after = self.archived.look().await?;
+        let is_same =
+            |table: &Table, (name, oid): &(String, u32)| *oid == table.oid && name.eq_ignore_ascii_case(&table.name);
+        let is_gone = |table: &Table| table.ended.is_none() && !tables.iter().any(|there| is_same(table, there));
+        let after = match self.manifest.tables.iter().any(is_gone) {
+            true => &self.archived.look().await?,
+            false => before,
+        };
         let at = |position, moment| Until {
             epoch: number,
             position,
             moment,
         };
-        let gone = at(place(&after), Moment(after.clock));
+        let gone = at(place(after), Moment(after.clock));
         // When it surely had its name.
         let (position, moment) = self.looked.unwrap_or_else(|| {
             let epoch = self.manifest.epoch();
             epoch.map_or((Place(0), Moment(0)), |epoch| (epoch.through, epoch.reached))
         });
         let last_seen = at(position, moment);
-        self.looked = Some((place(&before), Moment(before.clock)));
+        self.looked = Some((place(before), Moment(before.clock)));
         let selected = self.manifest.selected.clone();
         for table in self.manifest.tables.iter_mut().filter(|table| table.ended.is_none()) {
-            let is_same = |(name, oid): &&(String, u32)| *oid == table.oid && name.eq_ignore_ascii_case(&table.name);
             let ended = if !is_selected(&selected, &table.name) {
                 (WhyEnded::Deselected, last_seen)
-            } else if tables.iter().any(|there| is_same(&there)) {
+            } else if tables.iter().any(|there| is_same(table, there)) {
                 continue;
             } else if tables.iter().any(|(_, oid)| *oid == table.oid) {
                 (WhyEnded::Renamed, last_seen)

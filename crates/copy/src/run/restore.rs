@@ -24,7 +24,6 @@ use crate::resume::{Job, Journal};
 use crate::write::{OnConflict, WriteMode};
 
 use super::rounds::round;
-use super::{check_files, check_room};
 
 /// # Errors
 /// Why it could not finish.
@@ -45,7 +44,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
             "An entity is restored as it was: give --on-conflict fail, skip, replace or newer.",
         ));
     }
-    check_files(&target, arguments.on_conflict)?;
+    target.check_conflicts(arguments.on_conflict)?;
     if let Some(name) = &arguments.named {
         table_name::check_form(name).map_err(|error| Failure::usage(format!("--as {name:?}: {}", error.report())))?;
     }
@@ -63,7 +62,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         tell(&format!("table-service-copy: {note}"));
     }
     let tables = source.tables();
-    check_room(&target, tables.len())?;
+    target.check_room(tables.len())?;
     let mut report = Report {
         from: source.name(),
         to: target.name(),
