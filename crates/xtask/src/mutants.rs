@@ -83,7 +83,7 @@ const GATEWAY_TESTS: [&str; 17] = [
 ];
 
 /// The tests of the copy program with a server that do.
-const COPY_TESTS: [&str; 2] = ["changes::", "owners::"];
+const COPY_TESTS: [&str; 3] = ["archive::", "changes::", "owners::"];
 
 /// The tests that catch a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -8,11 +8,13 @@ use std::io::{BufReader, Read};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use table_service_files::Input;
+use table_service_files::lines::{self, Line};
 use table_service_model::json::parse_properties;
 use table_service_model::{PropertiesBuf, Ticks};
 
 use crate::created;
-use crate::files::{Input, Line, WINDOW_LOG, next_line};
+use crate::files::WINDOW_LOG;
 
 use super::directory::{Directory, Kind};
 use super::manifest::{Contents, Manifest, Moment, Place};
@@ -120,7 +122,7 @@ impl Lines {
     /// # Errors
     /// A line that is too long, a damaged file.
     pub fn next(&mut self) -> Result<Option<&[u8]>, String> {
-        match next_line(&mut self.input, &mut self.line).map_err(|error| format!("{}: {error}", self.name))? {
+        match lines::next(&mut self.input, &mut self.line).map_err(|error| format!("{}: {error}", self.name))? {
             None => Ok(None),
             Some(Line::Whole) => Ok(Some(&self.line)),
             Some(Line::TooLong) => Err(format!("{}: a line is longer than an entity can be", self.name)),

@@ -9,8 +9,6 @@ mod source;
 mod target;
 
 pub use format::{FileOptions, Format, Layout, POLICIES_ENDING, SERVICE_FILE, delimiter};
-pub use input::Input;
-pub use lines::{Line, next as next_line};
 pub use read::{WINDOW_LOG, count};
 pub use source::FileSource;
 pub use target::{FileTarget, Writer};
