@@ -6,6 +6,7 @@
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #[pgrx::pg_schema]
 mod tests {
+    use std::cell::Cell;
     use std::ffi::{CStr, CString};
 
     use pgrx::pg_sys::panic::CaughtError;
@@ -215,5 +216,62 @@ mod tests {
             let grown = memory_after(5_000) - warm;
             assert!(grown < 2 * 1024, "{grown} KiB more after {call}");
         }
+    }
+
+    thread_local! {
+        static STARTED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Counts the statements that PostgreSQL starts to execute: the test's own and those of the extension.
+    unsafe extern "C-unwind" fn count_start(query: *mut pg_sys::QueryDesc, flags: std::ffi::c_int) {
+        STARTED.set(STARTED.get() + 1);
+        // SAFETY: PostgreSQL passes valid arguments to the hook. Without a hook it calls this function with them.
+        unsafe { pg_sys::standard_ExecutorStart(query, flags) };
+    }
+
+    /// Returns how many statements a batch executes. `operations` is an expression over i that makes one operation; i
+    /// is 1 to 100.
+    fn statements(operations: &str) -> usize {
+        let sql = format!(
+            "SELECT execute_batch('Counted', 'p', VARIADIC array_agg({operations} ORDER BY random())) FROM generate_series(1, 100) AS i"
+        );
+        // SAFETY: nothing else in this backend sets the hook, and backends have one thread.
+        unsafe { pg_sys::ExecutorStart_hook = Some(count_start) };
+        STARTED.set(0);
+        Spi::run(&sql).unwrap();
+        // SAFETY: as above.
+        unsafe { pg_sys::ExecutorStart_hook = None };
+        // The test's own statement counts too.
+        STARTED.get() - 1
+    }
+
+    #[pg_test]
+    fn a_batch_is_few_statements() {
+        Spi::run("SET search_path = table_service; SELECT create_table('Counted')").unwrap();
+        let key = "lpad(i::text, 3, '0')";
+        let inserts = statements(&format!("batch_insert({key}, '{{\"a\": 1}}')"));
+        assert!(inserts <= 3, "100 inserts: {inserts}");
+        let merges = statements(&format!("batch_merge({key}, '{{\"b\": 1}}', '*')"));
+        assert!(merges <= 3, "100 merges: {merges}");
+        let deletes = statements(&format!("batch_delete({key})"));
+        assert!(deletes <= 3, "100 deletes: {deletes}");
+
+        let half =
+            format!("CASE WHEN i <= 60 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_merge({key}, '{{}}') END");
+        let upserts = statements(&half);
+        assert!(upserts <= 3, "two runs: {upserts}");
+        // All six kinds, in runs. The entities 61 to 100 are deleted first, so that they can be inserted again.
+        Spi::run("DELETE FROM table_service_data.\"Counted\" WHERE row_key > '060'").unwrap();
+        let mixed = statements(&format!(
+            "CASE WHEN i <= 15 THEN batch_replace({key}, '{{}}', '*') WHEN i <= 30 THEN batch_delete({key})
+                WHEN i <= 45 THEN batch_merge({key}, '{{\"c\": 1}}', '*') WHEN i <= 65 THEN batch_insert_or_merge({key}, '{{\"d\": 1}}')
+                WHEN i <= 85 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_replace({key}, '{{\"e\": 1}}') END"
+        ));
+        assert!(mixed <= 10, "100 operations of all kinds: {mixed}");
+        // If the kinds alternate, there are as many statements as runs.
+        let worst = statements(&format!(
+            "CASE WHEN i % 2 = 0 THEN batch_insert_or_merge({key}, '{{}}') ELSE batch_insert_or_replace({key}, '{{}}') END"
+        ));
+        assert_eq!(worst, 100);
     }
 }

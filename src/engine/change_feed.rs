@@ -19,6 +19,7 @@ use crate::postgres::cursor::Cursor;
 use crate::postgres::definition::drop_objects;
 use crate::postgres::privileges::require_owner;
 use crate::postgres::raised::{has_sqlstate, rethrow, rethrow_with};
+use crate::postgres::replication_slot::{is_standby, may_write};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::table_locks::{Mode, lock_all};
 use crate::postgres::types::value::{Text, Value};
@@ -363,17 +364,6 @@ impl ChangeFeed {
         }
         Ok(())
     }
-}
-
-/// Returns whether the transaction may write.
-fn may_write() -> bool {
-    // SAFETY: it is a global of this process.
-    !unsafe { pg_sys::XactReadOnly } && !is_standby()
-}
-
-fn is_standby() -> bool {
-    // SAFETY: the function reads the state of this process.
-    unsafe { pg_sys::RecoveryInProgress() }
 }
 
 /// The messages of a slot.

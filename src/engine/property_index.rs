@@ -335,26 +335,20 @@ impl<'f> FilterIndexes<'f> {
             return limit;
         };
         // Whole partitions will do if the range does not lie in one: it is more that are counted, not fewer.
-        let mut bounds: Vec<(i16, Comparison, Text)> = Vec::new();
-        if let Some(partition) = range.partition() {
-            bounds.push((1, Comparison::Equal, Text::new(partition)));
-            for (bound, comparison) in [
-                (&range.lower, Comparison::GreaterOrEqual),
-                (&range.upper, Comparison::LessOrEqual),
-            ] {
-                if let Some(row_key) = bound.as_ref().and_then(|bound| bound.row_key.as_deref()) {
-                    bounds.push((2, comparison, Text::new(row_key)));
-                }
-            }
-        } else {
-            for (bound, comparison) in [
-                (&range.lower, Comparison::GreaterOrEqual),
-                (&range.upper, Comparison::LessOrEqual),
-            ] {
-                if let Some(bound) = bound {
-                    bounds.push((1, comparison, Text::new(&bound.partition_key)));
-                }
-            }
+        let partition = range.partition();
+        let mut bounds: Vec<_> = partition
+            .map(|key| (1, Comparison::Equal, Text::new(key)))
+            .into_iter()
+            .collect();
+        for (bound, comparison) in [
+            (&range.lower, Comparison::GreaterOrEqual),
+            (&range.upper, Comparison::LessOrEqual),
+        ] {
+            let key = bound.as_ref().and_then(|bound| match partition {
+                Some(_) => bound.row_key.as_deref().map(|row_key| (2, row_key)),
+                None => Some((1, bound.partition_key.as_str())),
+            });
+            bounds.extend(key.map(|(column, key)| (column, comparison, Text::new(key))));
         }
         let mut conditions: Vec<_> = bounds
             .iter()

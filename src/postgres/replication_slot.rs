@@ -146,6 +146,18 @@ pub fn require_free(slot: &str) {
     }
 }
 
+/// Returns whether the transaction may write.
+pub fn may_write() -> bool {
+    // SAFETY: it is a global of this process.
+    !unsafe { pg_sys::XactReadOnly } && !is_standby()
+}
+
+/// Returns whether this server replays the log of a primary.
+pub fn is_standby() -> bool {
+    // SAFETY: the function reads the state of this process.
+    unsafe { pg_sys::RecoveryInProgress() }
+}
+
 /// Returns whether the caller may use replication slots.
 pub fn may_use() -> bool {
     may_be_used_by(current_role())
