@@ -8,9 +8,6 @@ use crate::environment::{Environment, Result, run};
 const VERSION: &str = "3.37.0";
 
 /// Fetches it from its registry, and starts it with its data in a directory. Returns its address.
-///
-/// # Errors
-/// It does not start.
 pub fn start(environment: &Environment, directory: &Path) -> Result<(Background, String)> {
     let fetched = environment.cache.join(format!("azurite-{VERSION}"));
     let program = fetched.join("node_modules/.bin/azurite-table");

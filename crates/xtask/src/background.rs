@@ -20,9 +20,6 @@ pub struct Background {
 
 impl Background {
     /// Starts a program in a directory, with its output in `NAME.out` and its errors in `NAME.log`.
-    ///
-    /// # Errors
-    /// It is not there.
     pub fn start(command: &mut Command, directory: &Path, name: &str) -> Result<Background> {
         let file = |ending: &str| directory.join(format!("{name}.{ending}"));
         let (output, log) = (file("out"), file("log"));
@@ -60,9 +57,6 @@ impl Background {
     }
 
     /// Waits until it has printed a line that begins so, and returns the rest of that line.
-    ///
-    /// # Errors
-    /// See [`Background::wait_until`].
     pub fn wait_for_line(&mut self, begin: &str) -> Result<String> {
         let output = self.output.clone();
         self.wait_until(|| {
@@ -74,9 +68,6 @@ impl Background {
 }
 
 /// Waits until a gateway listens, and returns its address: host and port.
-///
-/// # Errors
-/// See [`Background::wait_until`].
 pub fn address_of_gateway(gateway: &mut Background) -> Result<String> {
     let listens = gateway.wait_for_line("listening on ")?;
     let address = listens.split(',').next().unwrap_or_default();
@@ -98,9 +89,6 @@ impl Drop for Background {
 }
 
 /// A port of 127.0.0.1 that nobody uses, below the range that the kernel hands out.
-///
-/// # Errors
-/// There is none.
 pub fn free_port() -> Result<u16> {
     let first = u16::try_from(std::process::id() % 10_000).unwrap_or_default();
     (20_000 + first..32_000)
@@ -109,9 +97,6 @@ pub fn free_port() -> Result<u16> {
 }
 
 /// A new secret of 64 bytes, in Base64.
-///
-/// # Errors
-/// The system gives none.
 pub fn new_key(environment: &Environment) -> Result<String> {
     text(
         environment

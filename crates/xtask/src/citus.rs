@@ -8,9 +8,6 @@ use crate::environment::{Environment, Result, run, text};
 use crate::temporary::{ON_TCP, Server};
 
 /// Builds Citus into the private PostgreSQL, from a source that the user has.
-///
-/// # Errors
-/// It does not compile.
 pub fn build(environment: &Environment, source: &Path) -> Result {
     run(environment.command("tests/citus/build.sh").arg(source))
 }
@@ -30,9 +27,6 @@ pub struct Cluster<'e> {
 impl<'e> Cluster<'e> {
     /// Starts it in directories `cluster`, `worker1` and `worker2`, with a database whose owner creates the extension and its tables,
     /// as users may.
-    ///
-    /// # Errors
-    /// A server does not start.
     pub fn start(of: &Node<'e>) -> Result<Cluster<'e>> {
         let coordinator = of.start("cluster")?;
         let port = coordinator.connection("PGPORT")?;
@@ -52,18 +46,12 @@ impl<'e> Cluster<'e> {
     }
 
     /// The server that knows where the shards are.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn coordinator(&self) -> Result<&Server<'e>> {
         self.servers.first().context("a cluster has servers")
     }
 }
 
 /// The statement that adds a server to a cluster.
-///
-/// # Errors
-/// The server does not run.
 pub fn add(server: &Server) -> Result<String> {
     Ok(format!(
         "SELECT citus_add_node('127.0.0.1', {})",
@@ -86,9 +74,6 @@ pub struct Node<'e> {
 
 impl<'e> Node<'e> {
     /// Starts a server with the database, which is no part of a cluster yet.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start(&self, name: &str) -> Result<Server<'e>> {
         let Node { database, owner, .. } = self;
         let mut settings = vec![

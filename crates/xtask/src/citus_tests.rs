@@ -62,9 +62,6 @@ enum CitusSuite {
 }
 
 /// Runs the suites on a Citus that it builds from a source that the user has.
-///
-/// # Errors
-/// A suite fails.
 pub fn citus(pg: Option<u32>, options: &Options) -> Result {
     let suites = match options.suites.as_slice() {
         [] => CitusSuite::value_variants(),

@@ -24,9 +24,6 @@ const BEHIND_PGBOUNCER: [&str; 3] = ["psycopg", "node-postgres", "JDBC"];
 const DATABASE: &str = "drivers";
 
 /// Runs all programs. It needs Python, Node.js with npm, Java and apt-get.
-///
-/// # Errors
-/// A program prints something else.
 pub fn drivers(pg: Option<u32>) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     runner.environment.set_up("sdks")?;
@@ -36,9 +33,6 @@ pub fn drivers(pg: Option<u32>) -> Result {
 }
 
 /// Runs the programs that need little, of pages whose path contains a text.
-///
-/// # Errors
-/// A program prints something else.
 pub fn small_programs(runner: &Runner, page: &str) -> Result {
     runner.environment.set_up("sdks")?;
     step("The programs of the guide");
@@ -48,9 +42,6 @@ pub fn small_programs(runner: &Runner, page: &str) -> Result {
 }
 
 /// Runs the programs of drivers with the server behind this `PgBouncer`.
-///
-/// # Errors
-/// A program prints something else.
 pub fn programs_behind(runner: &Runner, bouncer: &str) -> Result {
     run_programs(runner, Some(bouncer), |program| {
         BEHIND_PGBOUNCER.contains(&program.section)
@@ -186,9 +177,6 @@ fn make_prisma_client(node: &mut Command, modules: &Path, directory: &Path) -> R
 }
 
 /// Returns the programs of a page that run. The output of each is in the block `text` behind it.
-///
-/// # Errors
-/// A program that is not marked has no such block.
 fn programs<'p>(page: &'p str, text: &'p str) -> Result<Vec<Program<'p>>> {
     let mut programs = Vec::new();
     let (mut section, mut schema) = ("", None);

@@ -42,9 +42,6 @@ pub fn is_root() -> bool {
 
 impl Environment {
     /// The environment for a PostgreSQL major, or for the default one.
-    ///
-    /// # Errors
-    /// The major is not supported.
     pub fn load(pg: Option<u32>, checked: bool) -> Result<Environment> {
         let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$cargo_mutants_version" "$pgspot_version" "$actionlint_version""#;
         let mut bash = Command::new("bash");
@@ -99,9 +96,6 @@ impl Environment {
     }
 
     /// The path with another directory before the others.
-    ///
-    /// # Errors
-    /// The directory's name has a colon.
     pub fn path_with(&self, directory: PathBuf) -> Result<OsString> {
         let path = self.get("PATH").unwrap_or_default();
         let paths = std::iter::once(directory).chain(std::env::split_paths(path));
@@ -141,9 +135,6 @@ impl Environment {
     }
 
     /// Makes a directory that only this user can reach, for a server.
-    ///
-    /// # Errors
-    /// It cannot be made.
     pub fn make_directory_of_server(&self, directory: &Path) -> Result {
         std::fs::DirBuilder::new().mode(0o700).create(directory)?;
         if is_root() {
@@ -160,9 +151,6 @@ impl Environment {
     }
 
     /// `pgrx-config/setup.sh`, for one of the things that it provides.
-    ///
-    /// # Errors
-    /// It could not.
     pub fn set_up(&self, what: &str) -> Result {
         run(self.command("pgrx-config/setup.sh").arg(what))
     }
@@ -226,9 +214,6 @@ fn of_the_caller() -> impl Iterator<Item = (OsString, OsString)> {
 }
 
 /// Runs a command with our input and output.
-///
-/// # Errors
-/// It fails, or is not there.
 pub fn run(command: &mut Command) -> Result {
     let status = command.status().with_context(|| name(command))?;
     if status.success() {
@@ -239,9 +224,6 @@ pub fn run(command: &mut Command) -> Result {
 }
 
 /// Runs a command. Returns its output.
-///
-/// # Errors
-/// It fails, or is not there.
 pub fn output(command: &mut Command) -> Result<Vec<u8>> {
     let output = command
         .stderr(Stdio::inherit())
@@ -255,9 +237,6 @@ pub fn output(command: &mut Command) -> Result<Vec<u8>> {
 }
 
 /// Runs a command. Returns its output as text, without white space around it.
-///
-/// # Errors
-/// It fails, or is not there.
 pub fn text(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output(command)?).trim().to_owned())
 }
@@ -274,18 +253,12 @@ fn name(command: &Command) -> String {
 }
 
 /// Writes a file. Returns its path.
-///
-/// # Errors
-/// It cannot be written.
 pub fn write(path: PathBuf, text: &str) -> Result<PathBuf> {
     fs_err::write(&path, text)?;
     Ok(path)
 }
 
 /// The names of the files in a directory that have this ending, without it, in order.
-///
-/// # Errors
-/// The directory cannot be read.
 pub fn names(directory: &Path, ending: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs_err::read_dir(directory)? {

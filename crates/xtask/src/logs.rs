@@ -5,9 +5,6 @@ use std::path::Path;
 use crate::environment::Result;
 
 /// Prints the lines of a file that contain one of these signs. Returns whether there are any.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn show_lines(path: &Path, signs: &[&str]) -> Result<bool> {
     let content = fs_err::read(path)?;
     let mut found = false;
@@ -23,9 +20,6 @@ pub fn show_lines(path: &Path, signs: &[&str]) -> Result<bool> {
 /// Prints the lines of a server's log that are faults. Returns whether there are any. The last messages of a server that was killed
 /// on purpose are none: its processes see the end of their server and may panic before their own. A line of the file `killed`,
 /// which `cluster.sh` writes, has the first byte of these messages, and the first byte after them.
-///
-/// # Errors
-/// The log cannot be read.
 pub fn show_faults(log: &Path, killed: &Path) -> Result<bool> {
     let content = fs_err::read(log)?;
     let killed = fs_err::read_to_string(killed).unwrap_or_default();

@@ -158,9 +158,6 @@ pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
 }
 
 /// Lets cargo-mutants change operators, branches and returned values in files of the model.
-///
-/// # Errors
-/// No test notices a change, or tests fail without any.
 pub fn of_the_model(pg: Option<u32>, files: &[String]) -> Result {
     let mut environment = Runner::without_postgres(pg)?.environment;
     let version = environment.cargo_mutants.clone();

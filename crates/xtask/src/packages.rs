@@ -8,17 +8,11 @@ use anyhow::Context;
 use crate::environment::{Environment, Result, text};
 
 /// The Python of an environment that has the packages of a file.
-///
-/// # Errors
-/// They could not be fetched.
 pub fn python(environment: &Environment, name: &str, requirements: &str) -> Result<PathBuf> {
     Ok(packages(environment, "python", name, requirements)?.join("bin/python"))
 }
 
 /// The directory with the packages of a `package-lock.json`.
-///
-/// # Errors
-/// They could not be fetched.
 pub fn javascript(environment: &Environment, name: &str, directory: &str) -> Result<PathBuf> {
     Ok(packages(environment, "javascript", name, directory)?.join("node_modules"))
 }
@@ -29,9 +23,6 @@ fn packages(environment: &Environment, language: &str, name: &str, list: &str) -
 }
 
 /// Node.js, which finds these packages. They bring one where the machine's own is too old.
-///
-/// # Errors
-/// The path of the environment cannot be extended.
 pub fn node(environment: &Environment, modules: &Path) -> Result<Command> {
     let path = environment.path_with(modules.join("node/bin"))?;
     // Which program it is, is decided with our own path.

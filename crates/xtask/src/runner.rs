@@ -22,9 +22,6 @@ pub struct Runner {
 
 impl Runner {
     /// Returns a runner of steps that need no PostgreSQL.
-    ///
-    /// # Errors
-    /// Something is missing, and could not be installed.
     pub fn without_postgres(pg: Option<u32>) -> Result<Runner> {
         let environment = Environment::load(pg, false)?;
         environment.set_up("rust")?;
@@ -36,9 +33,6 @@ impl Runner {
     }
 
     /// Returns a runner of steps that need a PostgreSQL. Waits until no other run uses it.
-    ///
-    /// # Errors
-    /// Something is missing, and could not be installed.
     pub fn with_postgres(pg: Option<u32>, checked: bool) -> Result<Runner> {
         let mut environment = Environment::load(pg, checked)?;
         let major = environment.pg.to_string();
@@ -54,9 +48,6 @@ impl Runner {
     }
 
     /// Returns the directory for servers.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn work(&self) -> Result<&TemporaryDirectory> {
         self.work.as_ref().context("this needs servers")
     }
@@ -78,9 +69,6 @@ impl Runner {
     }
 
     /// Lints of all packages but the extension.
-    ///
-    /// # Errors
-    /// They find something.
     pub fn lint_all_but_the_extension(&self) -> Result {
         run(self
             .environment
@@ -90,9 +78,6 @@ impl Runner {
     }
 
     /// Lints of the extension.
-    ///
-    /// # Errors
-    /// They find something.
     pub fn lint_the_extension(&self) -> Result {
         let mut clippy = self.environment.cargo([
             "clippy",
@@ -111,17 +96,11 @@ impl Runner {
     }
 
     /// Builds the gateway into cargo's directory, where the tests look for it.
-    ///
-    /// # Errors
-    /// It does not compile.
     pub fn build_gateway(&self) -> Result {
         run(&mut self.tests(&["--test", "gateway", "--no-run"]))
     }
 
     /// Installs the extension into the private PostgreSQL, once a run.
-    ///
-    /// # Errors
-    /// It does not compile.
     pub fn install_extension(&mut self) -> Result {
         if self.installed {
             return Ok(());
@@ -142,9 +121,6 @@ impl Runner {
     }
 
     /// The same as users get it.
-    ///
-    /// # Errors
-    /// It does not compile.
     pub fn install_release_build(&mut self) -> Result {
         step(&format!(
             "The extension as users get it, in PostgreSQL {}",
@@ -165,9 +141,6 @@ impl Runner {
     }
 
     /// The tests of `src/tests.rs`, or those whose name contains a text.
-    ///
-    /// # Errors
-    /// One fails.
     pub fn test_extension(&self, name: Option<&str>) -> Result {
         step(&format!("The extension inside PostgreSQL {}", self.environment.pg));
         // pgrx writes over the library in place, which would crash a server that has it open.
@@ -188,9 +161,6 @@ impl Runner {
     }
 
     /// A suite of regression tests.
-    ///
-    /// # Errors
-    /// See [`Run::run`].
     pub fn regress(&mut self, suite: Suite, headline: &str, how: &Run) -> Result {
         self.install_extension()?;
         step(headline);

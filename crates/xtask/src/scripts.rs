@@ -16,9 +16,6 @@ pub struct Cold {
 }
 
 /// `make run` and tests on bare Debian systems.
-///
-/// # Errors
-/// A test fails.
 pub fn cold(environment: &Environment, options: &Cold) -> Result {
     let mut cold = environment.command("tests/cold.sh");
     if !options.releases.is_empty() {
@@ -28,9 +25,6 @@ pub fn cold(environment: &Environment, options: &Cold) -> Result {
 }
 
 /// A script with its arguments.
-///
-/// # Errors
-/// It fails.
 pub fn script(environment: &Environment, path: &str, arguments: &[String]) -> Result {
     run(environment.command(path).args(arguments))
 }

@@ -21,9 +21,6 @@ const REQUIREMENTS: &str = "tests/sdk/requirements.txt";
 const JAVASCRIPT: &str = "tests/sdk/javascript";
 
 /// The suites of the SDKs. `tests` are SUITE or SUITE/TEST; without one, all.
-///
-/// # Errors
-/// A test fails.
 pub fn sdks(runner: &Runner, bouncer: Option<&str>, tests: &[String]) -> Result {
     let programs = Programs::here(&runner.environment)?;
     let mut service = Service::start(&runner.environment, runner.work()?.directory.join("sdk"))?;
@@ -34,9 +31,6 @@ pub fn sdks(runner: &Runner, bouncer: Option<&str>, tests: &[String]) -> Result 
 }
 
 /// The same on a Citus cluster of three servers, which the gateway uses all.
-///
-/// # Errors
-/// A test fails.
 pub fn sdks_on_citus(runner: &Runner) -> Result {
     let programs = Programs::here(&runner.environment)?;
     let directory = runner.work()?.directory.join("sdk");
@@ -61,9 +55,6 @@ pub struct Programs {
 
 impl Programs {
     /// Those of this checkout.
-    ///
-    /// # Errors
-    /// An SDK cannot be fetched.
     pub fn here(environment: &Environment) -> Result<Programs> {
         Ok(Programs {
             tests: "tests/sdk".into(),
@@ -79,9 +70,6 @@ impl Programs {
     }
 
     /// Runs the suites against a gateway of this service. See [`sdks`].
-    ///
-    /// # Errors
-    /// A test fails.
     pub fn run(&self, mut service: Service, tests: &[String]) -> Result {
         let chosen: Vec<(&str, Option<&str>)> = if tests.is_empty() {
             SUITES.map(|suite| (suite, None)).to_vec()
@@ -134,9 +122,6 @@ fn split(test: &str) -> (&str, Option<&str>) {
 }
 
 /// The SDKs with a primary, a standby that follows it by streaming replication, and a gateway in front of both.
-///
-/// # Errors
-/// A test fails.
 pub fn sdks_with_a_standby(runner: &Runner) -> Result {
     let programs = Programs::here(&runner.environment)?;
     let mut service = Service::start(&runner.environment, runner.work()?.directory.join("standbys"))?;
@@ -185,9 +170,6 @@ fn start_standby<'e>(environment: &'e Environment, primary: &Server, directory: 
 
 /// The explorer: its scripts under a linter and a checker of types, then a browser that drives it: all tests, or those whose names
 /// contain a text.
-///
-/// # Errors
-/// A test fails.
 pub fn explorer(runner: &Runner, bouncer: Option<&str>, name: Option<&str>) -> Result {
     let modules = javascript(&runner.environment, "explorer", "tests/explorer")?;
     let mut service = Service::start(&runner.environment, runner.work()?.directory.join("explorer"))?;

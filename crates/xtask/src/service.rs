@@ -29,9 +29,6 @@ pub struct Service<'e> {
 
 impl<'e> Service<'e> {
     /// Starts a server with the database.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start(environment: &'e Environment, directory: PathBuf) -> Result<Service<'e>> {
         fs_err::create_dir(&directory)?;
         let server = Server::start(environment, directory.join("cluster"), &[])?;
@@ -41,9 +38,6 @@ impl<'e> Service<'e> {
     }
 
     /// Servers that have the database already. psql connects to the first one, gateways to all.
-    ///
-    /// # Errors
-    /// One does not run.
     pub fn of(environment: &'e Environment, directory: PathBuf, servers: Vec<Server<'e>>) -> Result<Service<'e>> {
         let first = servers.first().context("there is no server")?;
         let mut programs = environment.clone();
@@ -67,17 +61,11 @@ impl<'e> Service<'e> {
     }
 
     /// The server that psql connects to.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn server(&self) -> Result<&Server<'e>> {
         self.servers.first().context("there is no server")
     }
 
     /// Puts a `PgBouncer` between the gateways and the server.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn put_behind(&mut self, bouncer: &str) -> Result {
         let (bouncer, port) = pgbouncer::start(&self.environment, bouncer, &self.directory, self.server()?)?;
         self.database_urls = vec![format!("postgresql://{ROLE}@127.0.0.1:{port}/{DATABASE}")];
@@ -94,9 +82,6 @@ impl<'e> Service<'e> {
     }
 
     /// Starts a gateway, which has a log of this name. Returns its address.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start_gateway(&mut self, name: &str, options: &[&str]) -> Result<String> {
         let mut command = self.environment.command(&self.gateway);
         let mut gateway = Background::start(command.args(self.command_line()).args(options), &self.directory, name)?;
@@ -107,9 +92,6 @@ impl<'e> Service<'e> {
 
     /// Searches the logs for a panic, an internal error or a secret. Copies the logs to a directory in
     /// `target` if there is one, or if the tests have failed.
-    ///
-    /// # Errors
-    /// There is one, or the tests have failed.
     pub fn finish(self, tests: Result, secrets: &[&str], results: &str) -> Result {
         let ended = all([tests, self.look_into_logs(secrets), self.all_servers_are_used()].into_iter());
         if ended.is_err() {
@@ -176,9 +158,6 @@ impl<'e> Service<'e> {
 }
 
 /// Runs all of some things, and says which have failed.
-///
-/// # Errors
-/// One has failed.
 pub fn all(results: impl Iterator<Item = Result>) -> Result {
     let failed = results.filter_map(Result::err).map(|error| format!("{error:#}"));
     let failed: Vec<String> = failed.collect();

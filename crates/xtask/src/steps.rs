@@ -86,9 +86,6 @@ impl Step {
 }
 
 /// Runs the chosen steps, or all; stops at the first that fails.
-///
-/// # Errors
-/// A step fails.
 pub fn run_all(options: &Options, pg: Option<u32>) -> Result {
     let steps: Vec<Step> = match options.steps.as_slice() {
         [] => Step::all().collect(),
@@ -241,9 +238,6 @@ fn model(runner: &Runner) -> Result {
 }
 
 /// Runs the checks that need no PostgreSQL, in less than a minute once they are built.
-///
-/// # Errors
-/// A step fails.
 pub fn quick(pg: Option<u32>) -> Result {
     let runner = Runner::without_postgres(pg)?;
     format(&runner)?;

@@ -22,9 +22,6 @@ pub struct TemporaryDirectory {
 impl TemporaryDirectory {
     /// Makes the directory. `environment` gets the variables by which tests start servers in it. `lock` is held until everything is cleaned
     /// up.
-    ///
-    /// # Errors
-    /// The directory cannot be made.
     pub fn new(environment: &mut Environment, lock: Option<File>) -> Result<TemporaryDirectory> {
         let directory = free_directory()?;
         environment.set("TABLE_SERVICE_CLUSTERS", &directory);
@@ -46,9 +43,6 @@ impl TemporaryDirectory {
     }
 
     /// The data directory of the server that `cargo pgrx test` starts.
-    ///
-    /// # Errors
-    /// It cannot be made.
     pub fn of_pgrx(&self, environment: &Environment) -> Result<PathBuf> {
         let directory = self.directory.join("pgrx");
         if !directory.exists() {
@@ -80,9 +74,6 @@ fn free_directory() -> Result<PathBuf> {
 
 /// Runs as the cleaner of a directory: waits for the end of its input, then ends all processes that work there and removes the
 /// directory.
-///
-/// # Errors
-/// A file cannot be removed.
 pub fn clean_up_at_end_of_input(directory: &Path) -> Result {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     // A server frees its shared memory within seconds, also under valgrind.
@@ -122,9 +113,6 @@ fn processes_in(directory: &Path) -> Vec<(String, bool)> {
 }
 
 /// Waits until this process alone has the file.
-///
-/// # Errors
-/// The file cannot be opened.
 pub fn lock(path: &Path) -> Result<File> {
     let file = fs_err::OpenOptions::new()
         .create(true)
@@ -149,9 +137,6 @@ pub struct Server<'e> {
 
 impl<'e> Server<'e> {
     /// Starts one with these settings, NAME=VALUE. With [`ON_TCP`] it listens on a free port of 127.0.0.1 too.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start(environment: &'e Environment, directory: PathBuf, settings: &[&str]) -> Result<Server<'e>> {
         let server = Server { environment, directory };
         server.script("start", settings, None)?;
@@ -165,9 +150,6 @@ impl<'e> Server<'e> {
     }
 
     /// The value of a name in the file that says how to connect.
-    ///
-    /// # Errors
-    /// The file is not there.
     pub fn connection(&self, name: &str) -> Result<String> {
         let path = self.directory.join("env");
         let lines = fs_err::read_to_string(&path)?;
@@ -180,9 +162,6 @@ impl<'e> Server<'e> {
     }
 
     /// How programs connect to it.
-    ///
-    /// # Errors
-    /// The file that says it is not there.
     pub fn url(&self, user: &str, database: &str) -> Result<String> {
         let (host, port) = (self.connection("PGHOST")?, self.connection("PGPORT")?);
         Ok(format!(
@@ -192,9 +171,6 @@ impl<'e> Server<'e> {
     }
 
     /// Creates a database, and its owner, an ordinary role, unless that is postgres.
-    ///
-    /// # Errors
-    /// One of them is there already.
     pub fn create_database(&self, database: &str, owner: &str) -> Result {
         let role = format!("CREATE ROLE {owner} LOGIN");
         let database = format!("CREATE DATABASE {database} OWNER {owner} ENCODING 'UTF8' TEMPLATE template0");
@@ -204,9 +180,6 @@ impl<'e> Server<'e> {
     }
 
     /// psql, which prints only values and stops at the first error.
-    ///
-    /// # Errors
-    /// See [`Server::url`].
     pub fn psql(&self, user: &str, database: &str) -> Result<Command> {
         let mut psql = self.environment.command(self.environment.of_postgres("psql"));
         psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &self.url(user, database)?]);
@@ -214,18 +187,12 @@ impl<'e> Server<'e> {
     }
 
     /// Runs statements, each in a transaction of its own. Returns their output.
-    ///
-    /// # Errors
-    /// A statement fails.
     pub fn sql(&self, user: &str, database: &str, statements: &[&str]) -> Result<String> {
         let statements = statements.iter().flat_map(|statement| ["-c", statement]);
         text(self.psql(user, database)?.args(statements))
     }
 
     /// Stops it, and leaves its directory.
-    ///
-    /// # Errors
-    /// It does not stop.
     pub fn stop_and_keep(&self) -> Result {
         let mut command = self.environment.command(script());
         run(command.arg("stop").arg(&self.directory).env("KEEP", "1"))
@@ -240,25 +207,16 @@ impl<'e> Server<'e> {
     }
 
     /// Kills it and its processes, as a power cut would.
-    ///
-    /// # Errors
-    /// It does not run.
     pub fn crash(&self) -> Result {
         self.script("crash", &[], None)
     }
 
     /// Starts it once more with the settings of its last run.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start_again(&self) -> Result {
         self.script("again", &[], None)
     }
 
     /// Stops it, and leaves its directory for copies that start by themselves.
-    ///
-    /// # Errors
-    /// It does not stop.
     pub fn make_template(self) -> Result {
         self.stop_and_keep()?;
         let connection = self.directory.join("env");

@@ -36,9 +36,6 @@ const FEED_GOES_ON: &str = "0\n1\ninsert|new|{\"State\":\"sent\"}|t\n\n0";
 
 /// Upgrades from every release; on a PostgreSQL after 15 also with `pg_upgrade` from the major before, which keeps change feeds from
 /// 17 on.
-///
-/// # Errors
-/// An upgrade fails.
 pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     runner.environment.set_up("sdks")?;

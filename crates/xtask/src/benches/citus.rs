@@ -30,9 +30,6 @@ pub struct Options {
 
 /// Transactions a second of pgbench with durable commits: on the plain server, through the coordinator, and through the worker that
 /// has the shards.
-///
-/// # Errors
-/// A step fails.
 pub fn citus(environment: &Environment, options: &Options) -> Result {
     environment.set_up(&environment.pg.to_string())?;
     build(environment, &options.source)?;

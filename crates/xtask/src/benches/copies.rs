@@ -21,9 +21,6 @@ pub struct Options {
 }
 
 /// Prints entities a second, the ratio to `\copy`, and the program's largest resident memory.
-///
-/// # Errors
-/// A step fails.
 pub fn copies(environment: &Environment, options: &Options) -> Result {
     let mut build = environment.cargo(["build", "--release", "--quiet"]);
     run(build.args(["-p", "table_service_gateway", "-p", "table_service_copy"]))?;

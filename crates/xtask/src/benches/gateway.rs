@@ -36,9 +36,6 @@ impl Options {
 
 /// Requests a second, median and 99th percentile, and the CPU time of the server's process for a request, alternately. Our server runs
 /// twice: with durable commits, and with `synchronous_commit` = off, which is the fair comparison with memory. The ratio is to azurite.
-///
-/// # Errors
-/// A step fails.
 pub fn gateway(environment: &Environment, options: &Options) -> Result {
     let mut build = environment.cargo(["build", "--release", "--quiet", "-p", "table_service_gateway"]);
     build.args([

@@ -74,9 +74,6 @@ pub enum Bench {
 }
 
 /// Runs a measurement; without one, the two of `make bench`.
-///
-/// # Errors
-/// The measurement fails.
 pub fn measure(pg: Option<u32>, bench: Option<Bench>) -> Result {
     let environment = &Environment::load(pg, false)?;
     match bench {

@@ -24,9 +24,6 @@ const DURABLE: [&str; 4] = [
 ];
 
 /// Beside hand-written SQL.
-///
-/// # Errors
-/// A program fails.
 pub fn compare(environment: &Environment, arguments: &[String], counted: bool) -> Result {
     let Some(program) = Program::build(environment, "compare", arguments)? else {
         return Ok(());
@@ -53,34 +50,22 @@ pub fn compare(environment: &Environment, arguments: &[String], counted: bool) -
 }
 
 /// Small tables and large ones. Every table is in memory, so that growth is not hidden by waits for the disk.
-///
-/// # Errors
-/// A program fails.
 pub fn growth(environment: &Environment, arguments: &[String]) -> Result {
     let memory = format!("shared_buffers={}MB", half_of_the_memory()?.min(6144));
     measure(environment, "growth", arguments, &with(&SETTINGS, &[&memory]), &[])
 }
 
 /// Work by filter beside batches and hand-written SQL.
-///
-/// # Errors
-/// A program fails.
 pub fn bulk(environment: &Environment, arguments: &[String]) -> Result {
     measure(environment, "bulk", arguments, &UNDISTURBED, &[])
 }
 
 /// A table with an expiry beside one without.
-///
-/// # Errors
-/// A program fails.
 pub fn expiry(environment: &Environment, arguments: &[String]) -> Result {
     measure(environment, "expiry", arguments, &UNDISTURBED, &[])
 }
 
 /// The costs of a change feed.
-///
-/// # Errors
-/// A program fails.
 pub fn feeds(environment: &Environment, arguments: &[String]) -> Result {
     run(&mut environment.cargo(["build", "--release", "-p", "table_service_copy", "--quiet"]))?;
     let copy = environment
@@ -93,18 +78,12 @@ pub fn feeds(environment: &Environment, arguments: &[String]) -> Result {
 }
 
 /// One partition under load.
-///
-/// # Errors
-/// A program fails.
 pub fn stress(environment: &Environment, arguments: &[String]) -> Result {
     measure(environment, "stress", arguments, &with(&SETTINGS, &DURABLE), &[])
 }
 
 /// The costs of property indexes for queries that gain nothing from them. Counted instructions are the same on a busy
 /// machine.
-///
-/// # Errors
-/// A program fails.
 pub fn indexes(environment: &Environment, arguments: &[String], counted: bool) -> Result {
     if !counted {
         return measure(
@@ -129,9 +108,6 @@ pub fn indexes(environment: &Environment, arguments: &[String], counted: bool) -
 }
 
 /// The model alone.
-///
-/// # Errors
-/// A program fails.
 pub fn model(environment: &Environment, arguments: &[String]) -> Result {
     run(environment
         .cargo(["bench", "-p", "table_service_model"])

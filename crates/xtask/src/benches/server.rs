@@ -14,9 +14,6 @@ pub struct Postgres {
 
 impl Postgres {
     /// Builds it.
-    ///
-    /// # Errors
-    /// The extension does not compile.
     pub fn build(environment: &Environment) -> Result<Postgres> {
         let mut environment = environment.clone();
         environment.set_up(&environment.pg.to_string())?;
@@ -49,9 +46,6 @@ impl Postgres {
     }
 
     /// A new server with these settings, and the extension in its database `postgres`.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start(&self, settings: &[&str]) -> Result<Server<'_>> {
         let server = Server::start(&self.environment, self.work.directory.join("cluster"), settings)?;
         server.sql("postgres", "postgres", &["CREATE EXTENSION table_service"])?;
@@ -59,9 +53,6 @@ impl Postgres {
     }
 
     /// Starts the gateway's release build on a free port. Returns its address.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start_gateway(&self, name: &str, database_url: &str) -> Result<(Background, String)> {
         let program = self.environment.target().join("release/table-service-gateway");
         let mut gateway = self.environment.command(program);
@@ -82,9 +73,6 @@ impl Postgres {
     /// Keeps the processors awake until the result is dropped. An idle processor sleeps, and in a virtual machine waking it takes
     /// longer than a statement. With one client that waits for one server, the measurement would be of this. So a loop keeps each
     /// processor awake, at a priority below everything else. Where many threads wait for each other the loops are in the way.
-    ///
-    /// # Errors
-    /// A loop cannot be started.
     pub fn stay_awake(&self) -> Result<Vec<Background>> {
         if text(self.environment.command("sh").args(["-c", "command -v chrt || true"]))?.is_empty() {
             return Ok(Vec::new());
