@@ -20,6 +20,8 @@ pub struct Archive {
     pub manifest: Manifest,
     /// What is wrong with the manifest's files.
     pub damage: Option<String>,
+    /// Whether the newest one is damaged, so that what was added last is not known.
+    is_earlier: bool,
     reading: Reading,
 }
 
@@ -43,11 +45,16 @@ impl Archive {
     pub fn open(path: &Path) -> Result<Archive, Failure> {
         let directory = Directory::new(path);
         let reading = directory.read_lock();
-        let Found { manifest, damage, .. } = directory.found()?;
+        let Found {
+            manifest,
+            damage,
+            is_earlier,
+        } = directory.found()?;
         Ok(Archive {
             directory,
             manifest,
             damage,
+            is_earlier,
             reading,
         })
     }
@@ -96,6 +103,13 @@ impl Archive {
     pub fn source(self, wanted: &Wanted<'_>) -> Result<(ArchiveSource, Notes), Failure> {
         let selection = Selection::read(wanted.filter)?;
         let mut notes: Notes = self.damage.iter().cloned().collect();
+        if self.is_earlier && wanted.at == At::Latest && !wanted.allow_gaps {
+            let damage = self.damage.as_deref().unwrap_or_default();
+            return Err(self.failed(&format!(
+                "{damage}. The manifest before it goes to {}: give that moment, or an earlier one, or --allow-gaps",
+                self.manifest.last()
+            )));
+        }
         let prepared = || -> Result<(Vec<Named>, State, Notes), String> {
             let checker = Checker::new(&self.directory, &self.manifest);
             let point = self.point(&checker, wanted.at, wanted.allow_gaps)?;

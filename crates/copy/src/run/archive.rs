@@ -21,7 +21,7 @@ use crate::location::Location;
 use crate::places::{answer, from_of, print};
 use crate::printable::tell;
 use crate::record::Range;
-use crate::sql::{Archived, Change, ChangeFeed, Database, Event, FeedStatus, Frozen, Images, Look, PAGE};
+use crate::sql::{Archived, Change, ChangeFeed, Database, Event, FeedStatus, Freeze, Frozen, Images, Look, PAGE};
 
 /// Changes that wait to be written. Each may have 6 MiB.
 const WAITING: usize = 8;
@@ -33,8 +33,10 @@ const FOLD_BYTES: u64 = 64 << 20;
 const IDLE: Duration = Duration::from_secs(5);
 /// How far the log may be behind what is archived if there is nothing new.
 const IDLE_LOG: u64 = 1 << 20;
-/// How often a table whose changes cannot be read is read anew.
+/// How often a table that cannot be read, or whose changes cannot, is read anew.
 const MEND_EVERY: Duration = Duration::from_secs(60);
+/// How long others have a table to themselves between two attempts to lock it, in seconds.
+const BUSY: f64 = 0.5;
 /// How often a table is read again because the server was away meanwhile.
 const TRIES: usize = 10;
 
@@ -124,7 +126,8 @@ struct Keeper<'a> {
     /// Making bases has failed, and will again.
     cannot_fold: bool,
     pruned: Option<Instant>,
-    mended: HashMap<u32, Instant>,
+    /// Tables that could not be read, or were read anew, and when.
+    skipped: HashMap<String, Instant>,
     changes: u64,
     bases: u64,
 }
@@ -191,7 +194,7 @@ impl<'a> Keeper<'a> {
             folding: None,
             cannot_fold: false,
             pruned: None,
-            mended: HashMap::new(),
+            skipped: HashMap::new(),
             changes: 0,
             bases: 0,
         })
@@ -335,7 +338,12 @@ impl<'a> Keeper<'a> {
             self.feed.drop().await?;
         }
         if !matches!(look.feed, FeedStatus::Kept(_)) {
-            let names: Vec<String> = tables.iter().map(|(name, _)| name.clone()).collect();
+            let living = |name: &str| {
+                let mut living = self.manifest.tables.iter().filter(|table| table.ended.is_none());
+                self.manifest.epochs.is_empty() || living.any(|table| table.name.eq_ignore_ascii_case(name))
+            };
+            let names = tables.iter().map(|(name, _)| name.clone());
+            let names: Vec<String> = names.filter(|name| living(name)).collect();
             self.feed.create(&names).await?.map_err(Failure::new)?;
         }
         let number = self.manifest.epoch().map_or(1, |epoch| epoch.number + 1);
@@ -348,10 +356,16 @@ impl<'a> Keeper<'a> {
             if self.is_stopped() {
                 return Ok(());
             }
-            if let Some((frozen, base)) = self.read_base(&name, number).await? {
-                from = from.max(base.position);
-                begins = begins.max(Moment(frozen.clock));
-                bases.push((frozen.name, frozen.oid, base));
+            match self.read_base(&name, number, true).await {
+                Ok(Some((frozen, base))) => {
+                    from = from.max(base.position);
+                    begins = begins.max(Moment(frozen.clock));
+                    bases.push((frozen.name, frozen.oid, base));
+                }
+                Ok(None) => {}
+                // Who begins an archive is there to see it.
+                Err(failure) if number == 1 => return Err(failure),
+                Err(failure) => self.skip(&name, &failure),
             }
         }
         let gone = Until {
@@ -434,11 +448,16 @@ impl<'a> Keeper<'a> {
         self.is_changed = true;
     }
 
-    /// Reads all entities of a table as they are at one position; `None` if there is no such table.
-    async fn read_base(&mut self, table: &str, epoch: u32) -> Result<Option<(Frozen, Base)>, Failure> {
+    /// Reads all entities of a table as they are at one position; `None` if there is no such table, or if others use it and it is not to
+    /// be waited for.
+    async fn read_base(&mut self, table: &str, epoch: u32, wait: bool) -> Result<Option<(Frozen, Base)>, Failure> {
         for _ in 0..TRIES {
-            let Some(frozen) = self.archived.freeze(table).await? else {
-                return Ok(None);
+            let frozen = loop {
+                match self.archived.freeze(table).await? {
+                    Freeze::Done(frozen) => break *frozen,
+                    Freeze::Busy if wait && !self.is_stopped() => pause(BUSY, &self.stop).await,
+                    Freeze::Busy | Freeze::Gone => return Ok(None),
+                }
             };
             let number = self.manifest.take_number();
             let Some(contents) = self.copy_base(&frozen, number).await? else {
@@ -461,6 +480,20 @@ impl<'a> Keeper<'a> {
             "{}: the table {table} could not be read at once: the database was away {TRIES} times meanwhile.",
             self.database.name
         )))
+    }
+
+    /// Says, not too often, why a table cannot be read. The others are archived nevertheless: anybody may own a table.
+    fn skip(&mut self, table: &str, failure: &Failure) {
+        tell(&format!(
+            "table-service-copy: the table {table} is not archived now: {failure}"
+        ));
+        self.skipped.insert(table_name::fold(table), Instant::now());
+    }
+
+    /// Returns whether a table could not be read a short time ago.
+    fn is_skipped(&self, table: &str) -> bool {
+        let last = self.skipped.get(&table_name::fold(table));
+        last.is_some_and(|last| last.elapsed() < MEND_EVERY)
     }
 
     /// Writes a base; `None` if not all of it was read at one position.
@@ -544,11 +577,13 @@ impl<'a> Keeper<'a> {
             if self.is_stopped() {
                 break;
             }
-            if is_selected(&selected, &name)
-                && !is_known(&self.manifest, &name)
-                && let Some((frozen, base)) = self.read_base(&name, number).await?
-            {
-                self.add_base(&frozen.name, frozen.oid, base);
+            if !is_selected(&selected, &name) || is_known(&self.manifest, &name) || self.is_skipped(&name) {
+                continue;
+            }
+            match self.read_base(&name, number, self.arguments.follow.is_none()).await {
+                Ok(Some((frozen, base))) => self.add_base(&frozen.name, frozen.oid, base),
+                Ok(None) => {}
+                Err(failure) => self.skip(&name, &failure),
             }
         }
         Ok(())
@@ -705,20 +740,18 @@ impl<'a> Keeper<'a> {
             .tables
             .iter()
             .filter(|table| table.ended.is_none() && table.has_open_gap());
-        let open: Vec<(u32, String)> = open.map(|table| (table.id, table.name.clone())).collect();
-        for (id, name) in open {
-            let is_due = self.mended.get(&id).is_none_or(|last| last.elapsed() >= MEND_EVERY);
-            if !is_due || self.is_stopped() {
+        let open: Vec<String> = open.map(|table| table.name.clone()).collect();
+        for name in open {
+            if self.is_skipped(&name) || self.is_stopped() {
                 continue;
             }
-            self.mended.insert(id, Instant::now());
-            match self.read_base(&name, number).await {
+            match self.read_base(&name, number, self.arguments.follow.is_none()).await {
                 Ok(Some((frozen, base))) => self.add_base(&frozen.name, frozen.oid, base),
                 Ok(None) => {}
-                Err(failure) => tell(&format!(
-                    "table-service-copy: the table {name} cannot be read anew: {failure}"
-                )),
+                Err(failure) => self.skip(&name, &failure),
             }
+            // If more changes cannot be read, the next base waits.
+            self.skipped.insert(table_name::fold(&name), Instant::now());
         }
         self.save()
     }

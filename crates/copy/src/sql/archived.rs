@@ -2,6 +2,7 @@
 
 use table_service_model::change_feed::FeedName;
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 
 use crate::failure::Failure;
 use crate::record::MOST_TABLES;
@@ -50,6 +51,15 @@ pub struct Frozen {
     pub position: String,
     /// In microseconds since 2000-01-01.
     pub clock: i64,
+}
+
+/// What became of the wish to freeze a table.
+pub enum Freeze {
+    Done(Box<Frozen>),
+    /// Others have used the table for too long.
+    Busy,
+    /// There is no such table.
+    Gone,
 }
 
 impl Archived {
@@ -116,12 +126,20 @@ impl Archived {
     }
 
     /// Adds a table to the feed if it is not in it, and returns it as it is at a position: the feed has all changes behind that, and
-    /// the entities are as they were there. `None` if there is no such table. Writers of the table wait for a moment.
+    /// the entities are as they were there. Writers of the table wait for a moment.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn freeze(&self, table: &str) -> Result<Option<Frozen>, Failure> {
-        self.database.again(|| self.try_freeze(table)).await
+    pub async fn freeze(&self, table: &str) -> Result<Freeze, Failure> {
+        let freeze = || async {
+            match self.try_freeze(table).await {
+                Ok(Some(frozen)) => Ok(Freeze::Done(Box::new(frozen))),
+                Ok(None) => Ok(Freeze::Gone),
+                Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(Freeze::Busy),
+                Err(error) => Err(error),
+            }
+        };
+        self.database.again(freeze).await
     }
 
     async fn try_freeze(&self, table: &str) -> Result<Option<Frozen>, SqlError> {

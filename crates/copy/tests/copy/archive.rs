@@ -644,6 +644,53 @@ fn a_signal_ends_what_follows() {
     assert_eq!(kept.at("latest", "New").len(), 1);
 }
 
+/// Anybody may create a table.
+#[test]
+fn a_table_of_a_stranger_does_not_stop_the_others() {
+    let kept = Kept::new(&["Orders"]);
+    kept.archive(&[]);
+    let stranger = kept.database.role("stranger");
+    kept.session.run(&format!(
+        "SELECT create_table('Strange'); ALTER TABLE table_service_data.\"Strange\" OWNER TO {stranger}"
+    ));
+    kept.session.run("SELECT insert_entity('Orders', 'p', '1', '{}')");
+    let said = kept.archive(&[]);
+    assert!(
+        said.contains("the table Strange is not archived now") && said.contains(&stranger),
+        "{said}"
+    );
+    assert_eq!(kept.at("latest", "Orders").len(), 1);
+    // Nor when all tables are read again.
+    kept.session
+        .run("SELECT drop_change_feed(feed_name) FROM query_change_feeds()");
+    let said = kept.archive(&[]);
+    assert!(
+        said.contains("All tables are read again") && said.contains("Strange is not archived"),
+        "{said}"
+    );
+    assert_eq!(kept.at("latest", "Orders").len(), 1);
+    kept.archive(&["--trust-owners", &stranger]);
+    assert_eq!(kept.at("latest", "Strange").len(), 0);
+}
+
+/// A transaction that is open when a table is read for the first time.
+#[test]
+fn who_writes_when_a_table_is_read_first_loses_nothing() {
+    let kept = Kept::new(&["Orders"]);
+    kept.archive(&[]);
+    kept.session.run("SELECT create_table('Busy')");
+    let other = kept.database.session("other");
+    other.run("SET search_path = public, table_service");
+    other.run("BEGIN; SELECT insert_entity('Busy', 'p', '1', '{}')");
+    let (from, path) = (database_url(&kept.database), kept.path());
+    let mut archiving = start(&["archive", "--from", &from, "--to", text(&path)]);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    other.run("SELECT insert_entity('Busy', 'p', '2', '{}'); COMMIT");
+    assert!(archiving.wait().unwrap().success());
+    assert_eq!(kept.at("latest", "Busy"), kept.now("Busy"));
+    assert_eq!(kept.now("Busy").len(), 2);
+}
+
 #[test]
 fn what_no_kept_moment_needs_goes() {
     let kept = Kept::new(&["Orders", "Still"]);
