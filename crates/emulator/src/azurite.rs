@@ -12,7 +12,7 @@ use crate::settings::{Certificate, CommonOptions, EmulatorSettings};
 /// The names of the commands, and of this program where it stands for one of them.
 pub const TABLE: &str = "azurite-table";
 pub const ALL: &str = "azurite";
-/// Where the tables are kept, in the directory of --location.
+/// The directory of the tables, in that of --location.
 const DATA: &str = "table-service-emulator";
 /// Accounts with their keys, instead of the development account.
 const ACCOUNTS: &str = "AZURITE_ACCOUNTS";

@@ -14,7 +14,7 @@ use table_service_model::Code;
 /// A body that is there, or one that is made while it is sent.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// What the page may do in a browser: run its own scripts, and call its own server. Nothing else, whatever an entity holds.
+/// The rights of the page in a browser: to run its own scripts, and to call its own server. A value of an entity gets no other ones.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'";
 
@@ -34,7 +34,7 @@ pub struct Problem {
     pub status: StatusCode,
     code: &'static str,
     message: String,
-    /// What to do.
+    /// Advice for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }

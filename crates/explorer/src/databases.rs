@@ -1,4 +1,4 @@
-//! What the explorer needs of the program that serves it.
+//! The needs of the explorer from the program that serves it.
 
 use std::pin::Pin;
 

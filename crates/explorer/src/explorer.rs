@@ -26,7 +26,7 @@ use crate::{guard, page};
 
 /// The most bytes of a call: an entity of 1 MiB, in JSON in JSON, or many small ones.
 const CALL_BYTES: usize = 8 * 1024 * 1024;
-/// How long a call may take to arrive.
+/// The time in which a call has to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// The most calls that run at a time. A call waits for its permit when its body has arrived, so slow clients hold none.
 const RUNNING_CALLS: usize = 4;

@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(called, known.collect());
     }
 
-    /// What entities hold becomes text nodes. The policy of the page forbids the rest too, where browsers know it.
+    /// Values of entities become text nodes. The policy of the page forbids the rest too, in browsers that know it.
     #[test]
     fn no_script_makes_html_or_code_of_a_text() {
         for (path, _, text) in FILES {

@@ -24,19 +24,19 @@ const SETTINGS: &str = "-c table_service.page_time_limit=2000";
 const READ_ONLY: &str = "-c default_transaction_read_only=on";
 
 /// The databases of all accounts, for the explorer.
-pub struct Nodes {
+pub struct ExplorerDatabases {
     mode: ExplorerMode,
     nodes: HashMap<String, Arc<Node>>,
     /// In the order of the configuration.
     names: Vec<String>,
 }
 
-impl Nodes {
+impl ExplorerDatabases {
     /// This does not connect.
     ///
     /// # Errors
     /// For a database URL that needs TLS without certificates.
-    pub fn new(config: &Config, certificates: &Certificates) -> Result<Nodes, String> {
+    pub fn new(config: &Config, certificates: &Certificates) -> Result<ExplorerDatabases, String> {
         let mut nodes = HashMap::new();
         let mut names = Vec::new();
         for account in &config.accounts {
@@ -58,7 +58,7 @@ impl Nodes {
             nodes.insert(name.clone(), node);
             names.push(name);
         }
-        Ok(Nodes {
+        Ok(ExplorerDatabases {
             mode: config.explorer,
             nodes,
             names,
@@ -102,7 +102,7 @@ impl Nodes {
     }
 }
 
-impl Databases for Nodes {
+impl Databases for ExplorerDatabases {
     fn accounts(&self) -> &[String] {
         &self.names
     }

@@ -1,5 +1,5 @@
-//! Takes a request through its stages: head, account, operation, credentials, body, permit, execution, response. Each takes what
-//! the stages before it have made, and can end the request with an error.
+//! Takes a request through its stages: head, account, operation, credentials, body, permit, execution, response. Each takes the
+//! results of those before it, and can end the request with an error.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -421,7 +421,7 @@ fn base(head: &Head, target: &Target<'_>) -> Base {
     }
 }
 
-/// Returns what a panic says.
+/// Returns the message of a panic.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -36,7 +36,7 @@ pub struct HookedRequest<'a> {
     pub body: &'a [u8],
 }
 
-/// What happens to a request. The default changes nothing.
+/// The decision about a request. The default changes nothing.
 #[derive(Debug, Default)]
 pub struct Decision {
     /// A name for the log and the metrics.

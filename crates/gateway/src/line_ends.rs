@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// What is handed out, part by part, if it arrives in pieces of a length. After each head its body is told.
+    /// Returns the parts that are handed out for pieces of a length. After each head its body is set.
     fn parts(text: &str, piece: usize, bodies: &[u64]) -> Vec<String> {
         let next = NextBody::default();
         let mut reader = Reader::new(next.clone());

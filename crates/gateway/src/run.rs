@@ -24,7 +24,7 @@ use crate::account::{Tenant, Tenants};
 use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
 use crate::config::{Config, ConfigError, ExplorerMode, LogFormat, OtherService};
 use crate::database::{Node, OF_CITUS, usable};
-use crate::explorer::Nodes;
+use crate::explorer::ExplorerDatabases;
 use crate::feed_watch;
 use crate::gateway::{Gateway, TimeLimits};
 use crate::head_limit::LONG_BYTES;
@@ -75,7 +75,7 @@ pub fn start_log(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Where the gateway listens.
+/// The addresses of the gateway.
 pub struct Addresses {
     /// `http` or `https`.
     pub scheme: &'static str,
@@ -100,9 +100,9 @@ pub async fn run(
     let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
     let certificates = Certificates::read(config.database_ca.as_deref())
         .map_err(|problem| ConfigError::new("database_ca", problem))?;
-    let explorer_nodes = match config.explorer {
+    let explorer_databases = match config.explorer {
         ExplorerMode::Off => None,
-        ExplorerMode::Read | ExplorerMode::Write => Some(Arc::new(Nodes::new(&config, &certificates)?)),
+        ExplorerMode::Read | ExplorerMode::Write => Some(Arc::new(ExplorerDatabases::new(&config, &certificates)?)),
     };
     let tenants = Tenants::new(&config, &certificates)?;
     for tenant in tenants
@@ -115,7 +115,7 @@ pub async fn run(
         );
     }
     tenants.iter().for_each(|tenant| tenant.database.start());
-    explorer_nodes.iter().for_each(|nodes| nodes.start());
+    explorer_databases.iter().for_each(|databases| databases.start());
     let checks: Vec<_> = tenants
         .iter()
         .flat_map(|tenant| tenant.database.nodes().map(move |node| (tenant.clone(), node.clone())))
@@ -161,7 +161,9 @@ pub async fn run(
         );
         return Err(ConfigError::new("explorer", problem).into());
     }
-    let explorer = explorer_nodes.map(|nodes| Explorer::new(nodes)).transpose()?;
+    let explorer = explorer_databases
+        .map(|databases| Explorer::new(databases))
+        .transpose()?;
     let mut explorer_address = explorer.as_ref().map(|explorer| explorer.address(admin_address));
 
     let gateway = Arc::new(Gateway {
@@ -250,7 +252,7 @@ fn read_cors_rules(tenant: Arc<Tenant>) -> impl Future<Output = Result<(), RecvE
         if !node.is_away() {
             tenant.cors.read(node).await;
         }
-        // Nobody waits any more if the gateway does not start.
+        // The receiver is gone if the gateway does not start.
         let _ = read.send(());
         tenant.cors.keep_reading(node).await;
     });

@@ -100,7 +100,7 @@ mod tests {
         assert_ne!(faults(&inject, 7), faults(&inject, 8));
     }
 
-    /// What users have noted down about a seed stays true.
+    /// Users may have noted the failures of a seed.
     #[test]
     fn decisions_do_not_change_between_versions() {
         assert_eq!(number("r"), 0x83de_0636_88df_749c);

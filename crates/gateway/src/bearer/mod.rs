@@ -17,7 +17,7 @@ use table_service_model::access::{Grant, Role};
 
 use crate::config::{BearerSettings, ConfigError};
 
-/// How often the file with the issuer's keys is looked at.
+/// The time between two readings of the file with the issuer's keys.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An issuer whose tokens an account accepts.

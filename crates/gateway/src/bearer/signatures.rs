@@ -10,7 +10,7 @@ use ring::signature::{
     RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
 };
 
-/// Checks signatures, and makes none. It knows the algorithms that have a public key: with a shared secret, whoever checks tokens could
+/// Checks signatures, and makes none. It knows the algorithms that have a public key: with a shared secret, a checker of tokens could
 /// also make them.
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_, _| Err(ErrorKind::InvalidAlgorithm.into()),

@@ -1,4 +1,4 @@
-//! What other programs have signed (Python's cryptography 48): one signature of each algorithm over the same message.
+//! Signatures of other programs (Python's cryptography 48): one signature of each algorithm over the same message.
 
 use jsonwebtoken::crypto::verify;
 use jsonwebtoken::jwk::Jwk;

@@ -38,7 +38,7 @@ pub struct BearerSettings {
     pub issuer: String,
     /// The claims `aud` that tokens may have. The first one is named in the challenge to clients.
     pub audiences: Vec<String>,
-    /// Where clients get a token, such as `https://login.microsoftonline.com/<tenant>/oauth2/authorize`
+    /// The address at which clients get a token, such as `https://login.microsoftonline.com/<tenant>/oauth2/authorize`
     /// [default: the issuer].
     #[serde(default)]
     pub authorization_uri: Option<String>,

@@ -56,7 +56,7 @@ pub struct Config {
     pub shutdown_timeout: Duration,
     pub log: String,
     pub log_format: LogFormat,
-    /// Where other services than tables refuse requests. Only the emulator sets it.
+    /// The addresses of other services than tables, which refuse requests. Only the emulator sets it.
     pub other_services: Vec<(OtherService, String)>,
     /// Whether unsigned bearer tokens are accepted (`unsigned_token.rs`). Only the emulator sets it.
     pub unsigned_tokens: bool,

@@ -1,4 +1,4 @@
-//! Which versions of the extension and of PostgreSQL this gateway works with.
+//! The versions of the extension and of PostgreSQL with which this gateway works.
 
 use table_service_model::extension::Extension;
 

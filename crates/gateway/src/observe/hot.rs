@@ -14,7 +14,7 @@ pub type Partition = (String, String, String);
 #[derive(Debug, Default)]
 pub struct HotPartitions {
     /// By the hash of the partition, so that counting a known partition copies no texts. The hash has a key that is random
-    /// for each process, so nobody can choose partitions with the same one.
+    /// for each process, so no client can choose partitions with the same one.
     counts: HashMap<u64, (Partition, u64)>,
     requests: u64,
     hash: RandomState,

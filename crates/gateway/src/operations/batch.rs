@@ -1,6 +1,6 @@
 //! Entity group transactions (semantics 5).
 //!
-//! What can be checked without data is checked here, in the order of the operations, so that the first wrong one is
+//! All that needs no data is checked here, in the order of the operations, so that the first wrong one is
 //! reported. The database checks the rest. If an operation fails, the response is still 202 and has one part with the
 //! error. If the whole request fails, the response is an error.
 
