@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 /// # Safety
 /// `datum` must be a varlena that is not NULL and lives as long as `'a`. A copy is made in the current memory context,
 /// so that must live as long too.
+#[inline]
 pub unsafe fn bytes<'a>(datum: pg_sys::Datum) -> &'a [u8] {
     // SAFETY: the caller makes the same promise.
     unsafe { plain(datum).1 }
@@ -16,6 +17,7 @@ pub unsafe fn bytes<'a>(datum: pg_sys::Datum) -> &'a [u8] {
 ///
 /// # Safety
 /// As for [`bytes`].
+#[inline]
 pub unsafe fn plain<'a>(datum: pg_sys::Datum) -> (pg_sys::Datum, &'a [u8]) {
     // SAFETY: the datum is a varlena that is not NULL. After detoasting, its header and its bytes are in place, and the
     // header has their number.

@@ -72,6 +72,7 @@ impl Expiry {
     }
 
     /// Returns when an entity with this Timestamp expires, both in microseconds since 2000-01-01; `None` if never.
+    #[inline]
     pub fn expires_at(&self, timestamp: i64, properties: Properties<'_>) -> Option<i64> {
         expires_at(timestamp, properties, self.property(), self.time_to_live)
     }
@@ -81,6 +82,7 @@ impl Expiry {
 ///
 /// If the entity has `property`, that decides: a DateTime is the moment, an integer above 0 is so many seconds after the
 /// Timestamp, and any other value means never. If not, it lives for `seconds`. A moment beyond the year 9999 is never.
+#[inline]
 pub fn expires_at(
     timestamp: i64,
     properties: Properties<'_>,
@@ -130,6 +132,7 @@ impl Alive {
     }
 
     /// Returns whether an entity with this Timestamp has not expired. With several expiries the earliest counts.
+    #[inline]
     pub fn includes(&self, timestamp: i64, properties: Properties<'_>) -> bool {
         !have_passed(&self.expiries, self.at, timestamp, properties)
     }
@@ -145,6 +148,7 @@ impl Alive {
 
 /// Returns whether an entity with this Timestamp has expired at a moment, both in microseconds since 2000-01-01. With several
 /// expiries the earliest counts.
+#[inline]
 pub fn have_passed(expiries: &[Expiry], at: i64, timestamp: i64, properties: Properties<'_>) -> bool {
     let has_passed = |expiry: &Expiry| {
         expiry

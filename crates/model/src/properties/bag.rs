@@ -13,6 +13,9 @@ pub(super) const FORMAT_NARROW: u8 = 0x01;
 pub(super) const FORMAT_WIDE: u8 = 0x81;
 const HEADER: usize = 6;
 
+/// How many properties are looked at one after the other to find one by its name.
+const FEW: usize = 16;
+
 const EMPTY: [u8; HEADER] = [FORMAT_NARROW, 0, 0, 0, 0, 0];
 
 /// A property bag, borrowed. Look-up takes O(log n) steps and decodes nothing else.
@@ -56,6 +59,7 @@ impl<'a> Properties<'a> {
 
     /// Returns the bag in stored bytes, if they have a known format; only the header is looked at, as in
     /// [`Properties::from_stored`].
+    #[inline]
     pub fn of_known_format(bytes: &'a [u8]) -> Option<Properties<'a>> {
         Self::split(bytes)
     }
@@ -107,6 +111,7 @@ impl<'a> Properties<'a> {
         Ok(bag)
     }
 
+    #[inline]
     fn split(bytes: &'a [u8]) -> Option<Properties<'a>> {
         let (&[format, count, a, b, c, d], rest) = bytes.split_first_chunk::<HEADER>()?;
         let wide = match format {
@@ -152,6 +157,7 @@ impl<'a> Properties<'a> {
     }
 
     /// Returns where the name and the value of a property end, from the start of the names and of the values.
+    #[inline]
     fn ends_at(&self, index: usize) -> (usize, usize) {
         let width = end_width(self.wide);
         let read = |at: usize| match self.ends.get(at..at + width) {
@@ -197,6 +203,22 @@ impl<'a> Properties<'a> {
     }
 
     fn find(&self, name: &[u8]) -> Option<usize> {
+        if self.wide || self.count > FEW {
+            return self.search(name);
+        }
+        // Most names differ in length, so one after the other takes less time.
+        let mut start = 0;
+        for (index, &[a, b, ..]) in self.ends.as_chunks::<4>().0.iter().enumerate() {
+            let end = usize::from(u16::from_le_bytes([a, b]));
+            if end.wrapping_sub(start) == name.len() && self.names.get(start..end) == Some(name) {
+                return Some(index);
+            }
+            start = end;
+        }
+        None
+    }
+
+    fn search(&self, name: &[u8]) -> Option<usize> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
