@@ -1,7 +1,6 @@
 //! Queries with a filter: complete results, pages, EXPLAIN, and statistics.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 
 use pgrx::prelude::*;
 use table_service_model::Error;
@@ -13,9 +12,10 @@ use table_service_model::token::{ContinuationToken, TOKEN_BYTES};
 
 use super::filters::{parse, refuse_filter};
 use super::results::{Entities, Explanation, Page, PageChunks, PartitionStatistics};
+use crate::engine::explain::{Explained, explain};
 use crate::engine::inlining;
 use crate::engine::page::{self, Measure, PageRequest, PageSink};
-use crate::engine::scan::{self, RowFilter, Wanted, predicate};
+use crate::engine::scan::{self, RowFilter, Wanted, Workers, predicate};
 use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
 use crate::postgres::settings;
@@ -67,26 +67,26 @@ pub fn query_entities(
         let mut result = ResultSet::open(call);
         match top {
             None => connect(|spi| {
-                scan::read_all(spi, &table, &query.plan, &mut |row| {
+                scan::read_all(spi, &table, &query.plan, Workers::Permitted, &mut |row| {
                     result.push_entity(row, &query.projection, None);
+                    true
                 });
             }),
             Some(0) => {}
             Some(top) => connect(|spi| {
                 let filter = RowFilter::of(&table, query.plan.residual.as_ref());
-                let taken = Cell::new(0);
+                let mut taken = 0;
                 let wanted = Wanted {
                     entities: top,
-                    taken: &taken,
                     filter: query.plan.residual.as_ref(),
                     until: i64::MAX,
                 };
                 scan::read_first(spi, &table, &query.plan.ranges, &wanted, &mut |row| {
                     if filter.as_ref().is_none_or(|filter| filter.passes(row)) {
                         result.push_entity(row, &query.projection, None);
-                        taken.set(taken.get() + 1);
+                        taken += 1;
                     }
-                    taken.get() < top
+                    (taken < top).then_some(taken)
                 });
             }),
         }
@@ -209,8 +209,8 @@ fn explain_query(
         let query = Query::new(table_name, filter, None, parameters)?;
         let table = query.table()?;
         let (access, scans, plan) = connect(|spi| {
-            let (access, scans) = scan::explain(spi, &table, &query.plan);
-            let plan = |scan: &scan::Explained| {
+            let (access, scans) = explain(spi, &table, &query.plan);
+            let plan = |scan: &Explained| {
                 let plan = spi.explain(&scan.sql, scan.planning);
                 match &scan.reason {
                     Some(reason) => format!("{plan}\nReason: {reason}"),
@@ -375,10 +375,9 @@ impl PageSink for PageRows<'_, '_> {
         Measure::of_rows(self.bytes)
     }
 
-    fn entity(&mut self, row: &Row<'_>, may_be_last: bool) {
-        self.result.push_kept(self.projection, None);
-        if may_be_last {
-            // The last row gets the token.
+    fn entity(&mut self, row: &Row<'_>, is_last: bool) {
+        if is_last {
+            // It gets the token.
             self.result.keep(row);
         } else {
             self.result.push_entity(row, self.projection, None);
@@ -391,7 +390,12 @@ impl PageRows<'_, '_> {
         let token = token.map(|token| Text::new(&token));
         let was_kept = self.result.push_kept(self.projection, token.as_ref());
         if let (false, Some(token)) = (was_kept, &token) {
-            self.result.push([None, None, None, None, Some(token.value())]);
+            // Time has ended the page, when it tested entities behind its last one.
+            if self.result.keep_last() {
+                self.result.push_kept(self.projection, Some(token));
+            } else {
+                self.result.push([None, None, None, None, Some(token.value())]);
+            }
         }
     }
 }

@@ -16,9 +16,7 @@ use crate::postgres::types::value::{Array, Value};
 use crate::postgres::types::{TextArg, TextArrayArg};
 use crate::storage::arguments::{EntityKeys, required};
 use crate::storage::direct::{Lookup, with_reader};
-use crate::storage::receiver::Receiver;
 use crate::storage::result_set::ResultSet;
-use crate::storage::row::Row;
 use crate::storage::statement::Statement;
 use crate::storage::table::{Table, TableLock};
 
@@ -101,12 +99,11 @@ fn read_into(
     projection: &Projection,
 ) {
     connect(|spi| {
-        let sink = &mut |row: &Row<'_>| {
-            if filter.is_none_or(|filter| filter.passes(row)) {
-                result.push_entity(row, projection, None);
+        let mut fetch = spi.fetch(table.name(), statement);
+        while let Some(row) = fetch.next_row() {
+            if filter.is_none_or(|filter| filter.passes(&row)) {
+                result.push_entity(&row, projection, None);
             }
-            true
-        };
-        spi.receive(table.name(), statement, &mut Receiver::new(sink));
+        }
     });
 }

@@ -20,8 +20,7 @@ use crate::postgres::clock::now;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Text, Value};
 use crate::storage::expiry::Expiries;
-use crate::storage::receiver::{KeyPair, Receiver};
-use crate::storage::row::Row;
+use crate::storage::row::{KeyPair, Row};
 use crate::storage::statement::{IndexScan, RangeKeys, ScanFilter, Statement};
 use crate::storage::table::Table;
 
@@ -171,11 +170,13 @@ impl Bulk<'_> {
         let (mut refused, mut last) = (None, None);
         let expiries = Expiries::of(self.table);
         connect(|spi| {
-            let sink = &mut |row: &Row<'_>| {
-                if filter.is_some_and(|filter| !filter.passes(row))
+            let statement = Statement::lock_many(partition(), &given);
+            let mut fetch = spi.fetch(self.table.name(), &statement);
+            while let Some(row) = fetch.next_row() {
+                if filter.is_some_and(|filter| !filter.passes(&row))
                     || expiries.have_passed(row.timestamp(), row.properties())
                 {
-                    return true;
+                    continue;
                 }
                 let row_key = row.row_key();
                 if let BulkChange::Patch(patch) = self.change {
@@ -186,18 +187,16 @@ impl Bulk<'_> {
                         }
                         Err(error) => {
                             refused = Some(error.of_entity(partition_key, row_key));
-                            return false;
+                            break;
                         }
                     }
                 }
                 locked.push(row_key.to_owned());
                 if bytes >= LOCKED_BYTES {
                     last = Some(row_key.to_owned());
+                    break;
                 }
-                last.is_none()
-            };
-            let statement = Statement::lock_many(partition(), &given);
-            spi.receive(self.table.name(), &statement, &mut Receiver::new(sink));
+            }
         });
         if let Some(refused) = refused {
             return Err(refused);

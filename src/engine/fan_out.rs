@@ -21,8 +21,7 @@ use table_service_model::filter::{Bound, Filter, KeyRange, Predicate};
 use super::property_index::FilterIndexes;
 use crate::postgres::citus::Shards;
 use crate::postgres::spi::Connection;
-use crate::storage::receiver::{KeyPair, Receiver};
-use crate::storage::row::Row;
+use crate::storage::row::{KeyPair, Row};
 use crate::storage::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested};
 use crate::storage::table::Table;
 
@@ -151,14 +150,15 @@ struct Arrived {
 
 impl FanOut<'_> {
     fn all(&mut self, range: &KeyRange) {
-        let index_scan = self.index_scan(range, None);
-        let mut receiver = Receiver::new(self.sink);
-        if let Some(scan) = index_scan {
-            return self.spi.receive_once(&scan, &mut receiver);
-        }
         let keys = RangeKeys::new(range);
-        let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), None);
-        self.spi.receive(self.table.name(), &statement, &mut receiver);
+        let mut fetch = match self.index_scan(range, None) {
+            Some(scan) => self.spi.fetch_once(&scan),
+            None => {
+                let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), None);
+                self.spi.fetch(self.table.name(), &statement)
+            }
+        };
+        while fetch.next_row().is_some_and(|row| (self.sink)(&row)) {}
     }
 
     /// Reads the first rows of a range. Returns the ranges that are left of it, the last one first.
@@ -196,19 +196,19 @@ impl FanOut<'_> {
             }
             !has_ended && cut.is_none()
         };
-        let mut receiver = Receiver::new(take);
-        if let Some(scan) = &index_scan {
-            self.spi.receive_once(scan, &mut receiver);
+        let keys = RangeKeys::new(range);
+        let mut fetch = if let Some(scan) = &index_scan {
+            self.spi.fetch_once(scan)
         } else {
-            let keys = RangeKeys::new(range);
             let first = Some(first).filter(|_| range.point().is_none());
             let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), first);
             match shards.count() {
-                1 => self.spi.receive(self.table.name(), &statement, &mut receiver),
-                _ => self.spi.receive_of_shards(self.table.name(), &statement, &mut receiver),
+                1 => self.spi.fetch(self.table.name(), &statement),
+                _ => self.spi.fetch_of_shards(self.table.name(), &statement),
             }
-        }
-        drop(receiver);
+        };
+        while fetch.next_row().is_some_and(|row| take(&row)) {}
+        drop(fetch);
         self.has_ended = has_ended;
         left.in_partition = match &cut {
             // The shard has shown several partitions.

@@ -6,6 +6,7 @@ pub mod bulk;
 pub mod change_feed;
 pub mod deadline;
 pub mod distribution;
+pub mod explain;
 pub mod fan_out;
 pub mod gateway_access;
 pub mod inlining;

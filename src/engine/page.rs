@@ -1,7 +1,6 @@
 //! Pages: the limits of one page, and the continuation token of the next one.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::time::Duration;
 
 use table_service_model::filter::{Filter, KeyRange};
@@ -12,8 +11,7 @@ use super::deadline::Deadline;
 use super::scan::{self, RowFilter, Wanted};
 use crate::postgres::clock::now;
 use crate::postgres::spi::connect;
-use crate::storage::receiver::KeyPair;
-use crate::storage::row::Row;
+use crate::storage::row::{KeyPair, Row};
 use crate::storage::table::Table;
 
 /// The size at which a page of rows is full: the largest entity still fits behind it.
@@ -25,8 +23,8 @@ pub trait PageSink {
     /// Returns how many bytes the page has with this entity, and whether that is too much: then the page ends before it.
     /// [`PageSink::entity`] can take the text that this prepares.
     fn measure(&mut self, row: &Row<'_>) -> Measure;
-    /// Takes the entity that was measured. `may_be_last` says whether it may be the last one.
-    fn entity(&mut self, row: &Row<'_>, may_be_last: bool);
+    /// Takes the entity that was measured. `is_last` says whether the page is full with it.
+    fn entity(&mut self, row: &Row<'_>, is_last: bool);
 }
 
 /// How an entity fits into a page.
@@ -69,50 +67,48 @@ pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S
 
 /// Reads a page into `sink`. Returns the sink, and the keys at which the next page begins if there may be one.
 pub fn read_until<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S, Option<KeyPair>) {
-    let taken = Cell::new(0);
     let mut reading = PageReading {
         sink,
         filter: RowFilter::of(table, request.filter),
-        left: request.top,
+        top: request.top,
         full: false,
         deadline: Deadline::after(request.time_limit),
         tested: 0,
-        taken: &taken,
+        taken: 0,
         next: None,
     };
     if request.top > 0 {
         let limit = i64::try_from(request.time_limit.as_micros()).unwrap_or(i64::MAX);
         let wanted = Wanted {
             entities: request.top,
-            taken: &taken,
             filter: request.filter,
             until: now().saturating_add(limit),
         };
         connect(|spi| {
-            let sink = &mut |row: &Row<'_>| reading.row(row);
-            scan::read_first(spi, table, &request.ranges, &wanted, sink);
+            let take = &mut |row: &Row<'_>| reading.row(row);
+            scan::read_first(spi, table, &request.ranges, &wanted, take);
         });
     }
     (reading.sink, reading.next)
 }
 
 /// Counts the entities of a page. When the page is full or its time is over, the next page begins at the next row.
-struct PageReading<'t, S> {
+struct PageReading<S> {
     sink: S,
     filter: Option<RowFilter>,
-    left: u64,
+    top: u64,
     full: bool,
     deadline: Deadline,
     /// The number of rows that were tested against the filter.
     tested: u64,
     /// The number of entities in the page.
-    taken: &'t Cell<u64>,
+    taken: u64,
     next: Option<KeyPair>,
 }
 
-impl<S: PageSink> PageReading<'_, S> {
-    /// Takes a row. Returns whether the page wants more rows.
-    fn row(&mut self, row: &Row<'_>) -> bool {
+impl<S: PageSink> PageReading<S> {
+    /// Takes a row. Returns how many entities the page has, or `None` if it wants no more rows.
+    fn row(&mut self, row: &Row<'_>) -> Option<u64> {
         if let Some(filter) = &self.filter {
             // A filter that few rows pass can read for a long time before it finds an entity. The first row is tested
             // even after the deadline, so that every page makes progress.
@@ -121,27 +117,26 @@ impl<S: PageSink> PageReading<'_, S> {
             }
             self.tested += 1;
             if !filter.passes(row) {
-                return true;
+                return Some(self.taken);
             }
         }
         if self.full {
             return self.end_before(row);
         }
         let measure = self.sink.measure(row);
-        let taken = self.taken.get() + 1;
         // The first entity always fits, so that every page makes progress.
-        if measure == Measure::TooLarge && taken > 1 {
+        if measure == Measure::TooLarge && self.taken > 0 {
             return self.end_before(row);
         }
-        self.left -= 1;
-        self.taken.set(taken);
-        self.full = self.left == 0 || measure != Measure::Fits || self.deadline.has_passed(taken);
-        self.sink.entity(row, self.full || self.filter.is_some());
-        true
+        self.taken += 1;
+        self.full = self.taken == self.top || measure != Measure::Fits || self.deadline.has_passed(self.taken);
+        self.sink.entity(row, self.full);
+        Some(self.taken)
     }
+
     /// Ends the page. The next page begins at this row.
-    fn end_before(&mut self, row: &Row<'_>) -> bool {
-        self.next = Some((row.partition_key().to_owned(), row.row_key().to_owned()));
-        false
+    fn end_before(&mut self, row: &Row<'_>) -> Option<u64> {
+        self.next = Some(row.keys());
+        None
     }
 }

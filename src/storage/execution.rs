@@ -1,14 +1,16 @@
 //! Executes the kept statements of entities, and scans that are planned with their values.
 
+use std::rc::Rc;
+
 use pgrx::prelude::*;
 
+use super::fetch::Fetch;
 use super::name::QualifiedName;
 use super::plan;
-use super::receiver::Receiver;
 use super::statement::{IndexScan, Statement};
 use crate::postgres::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans, with_sendable_values};
 use crate::postgres::raised::while_running;
-use crate::postgres::spi::{Connection, Rows, c_string, parameters, refused, rows};
+use crate::postgres::spi::{Connection, Rows, c_string, parameters, rows};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
 
@@ -20,21 +22,17 @@ impl Connection {
             return self.execute(&kind.sql(table), statement.values(), kind.is_read());
         }
         self.ready();
-        let plan = plan::kept(table, statement);
-        let mut datums: Vec<_> = statement.values().iter().map(|value| value.datum()).collect();
-        // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept`
-        // compares both. No value is NULL.
-        let execute = || unsafe {
-            pg_sys::SPI_execute_plan(plan.as_ptr(), datums.as_mut_ptr(), std::ptr::null(), kind.is_read(), 0)
-        };
-        rows(while_running(plan.text(), || with_kept_plans(execute)))
+        run_kept(&plan::kept(table, statement), statement.values(), kind.is_read())
     }
 
-    /// Runs a statement on `table`, which the caller has locked, that returns entities. They go to `receiver` one by one.
-    pub fn receive(&self, table: &QualifiedName, statement: &Statement<'_>, receiver: &mut Receiver<'_>) {
+    /// Opens a statement on `table`, which the caller has locked, that returns entities.
+    pub fn fetch<'f>(&'f self, table: &QualifiedName, statement: &Statement<'f>) -> Fetch<'f> {
         self.ready();
-        let is_read = statement.kind().is_read();
-        self.receive_plan(&plan::kept(table, statement), is_read, statement.values(), receiver);
+        open_kept(
+            plan::kept(table, statement),
+            statement.values(),
+            statement.kind().is_read(),
+        )
     }
 
     /// Plans a count of entities with its values, and runs it. Returns `None`, without running it, if the plan does not read
@@ -42,7 +40,8 @@ impl Connection {
     pub fn count_through(&self, scan: &IndexScan, indexes: &[pg_sys::Oid]) -> Option<i64> {
         self.ready();
         let portal = open(scan.text(), &scan.values(), ScanPlanning::Free);
-        // SAFETY: as in `receive_planned`. The rows are copied into memory of the connection.
+        // SAFETY: an open portal of a SELECT has its plan, which lives as long as the portal. The rows are copied into memory of
+        // the connection.
         unsafe {
             let reads = plan::reads((*portal).stmts, indexes);
             if reads {
@@ -57,63 +56,48 @@ impl Connection {
     /// `table`.
     pub fn run_by_index(&self, table: &QualifiedName, scan: &IndexScan) -> Rows<'_> {
         self.ready();
-        let plan = plan::kept_index_scan(table, scan);
-        let mut datums: Vec<_> = scan.values().iter().map(|value| value.datum()).collect();
-        // SAFETY: as in `run`.
-        let execute =
-            || unsafe { pg_sys::SPI_execute_plan(plan.as_ptr(), datums.as_mut_ptr(), std::ptr::null(), false, 0) };
-        rows(while_running(plan.text(), || with_kept_plans(execute)))
+        run_kept(&plan::kept_index_scan(table, scan), &scan.values(), false)
     }
 
-    /// Runs an index scan whose rows come in the order of the index, by a plan that is kept for all values. Its rows go
-    /// to `receiver` one by one. Returns false, without running it, if the plan does not read one of these indexes.
-    pub fn receive_in_order(
-        &self,
+    /// Opens an index scan whose rows come in the order of the index, by a plan that is kept for all values. Returns `None` if the
+    /// plan does not read one of these indexes.
+    pub fn fetch_in_order<'f>(
+        &'f self,
         table: &QualifiedName,
-        scan: &IndexScan,
+        scan: &'f IndexScan,
         indexes: &[pg_sys::Oid],
-        receiver: &mut Receiver<'_>,
-    ) -> bool {
+    ) -> Option<Fetch<'f>> {
         self.ready();
         let plan = plan::kept_index_scan(table, scan);
-        let reads = plan.reads(indexes);
-        if reads {
-            self.receive_plan(&plan, true, &scan.values(), receiver);
-        }
-        reads
+        plan.reads(indexes).then(|| open_kept(plan, &scan.values(), true))
     }
 
-    /// Plans and runs an index scan with its values. Its rows go to `receiver` one by one. Returns false, without
-    /// running it, if the plan does not read one of these indexes.
-    pub fn receive_planned(
+    /// Plans an index scan with its values, and opens it. Returns `None` if the plan does not read one of these indexes.
+    pub fn fetch_planned(
         &self,
         scan: &IndexScan,
         planning: ScanPlanning,
         indexes: &[pg_sys::Oid],
-        receiver: &mut Receiver<'_>,
-    ) -> bool {
+    ) -> Option<Fetch<'_>> {
         self.ready();
         let portal = open(scan.text(), &scan.values(), planning);
-        // SAFETY: an open portal of a SELECT has its plan, which lives as long as the portal. The receiver lives longer
-        // than the call. `FETCH_ALL` stands for all rows, until the receiver wants no more.
+        // SAFETY: as in `count_through`. It is the portal of a SELECT that was just opened.
         unsafe {
-            let reads = plan::reads((*portal).stmts, indexes);
-            if reads {
-                let all = std::ffi::c_long::MAX;
-                pg_sys::PortalRunFetch(portal, pg_sys::FetchDirection::FETCH_FORWARD, all, receiver.as_ptr());
+            if plan::reads((*portal).stmts, indexes) {
+                return Some(Fetch::by_portal(portal));
             }
             pg_sys::SPI_cursor_close(portal);
-            reads
+            None
         }
     }
 
-    /// Plans and runs a scan of several shards with its values. Its LIMIT holds for each shard, and not for the rows of
-    /// all together. They go to `receiver` one by one, in their order.
-    pub fn receive_of_shards(&self, table: &QualifiedName, statement: &Statement<'_>, receiver: &mut Receiver<'_>) {
+    /// Plans a scan of several shards with its values, and opens it. Its LIMIT holds for each shard, and not for the rows of all
+    /// together. They come in their order.
+    pub fn fetch_of_shards(&self, table: &QualifiedName, statement: &Statement<'_>) -> Fetch<'_> {
         self.ready();
         let sql = statement.kind().sql(table);
         let portal = open(&sql, statement.values(), ScanPlanning::Free);
-        // SAFETY: as in `receive_planned`. An open portal of a SELECT has the state of its plan, whose nodes are what their
+        // SAFETY: as in `fetch_planned`. An open portal of a SELECT has the state of its plan, whose nodes are what their
         // tags say. The node that counts the rows reads how many are wanted when it runs first. Without a number it
         // lets all rows pass.
         unsafe {
@@ -121,49 +105,26 @@ impl Connection {
             if (*top).type_ == pg_sys::NodeTag::T_LimitState {
                 (*top.cast::<pg_sys::LimitState>()).limitCount = std::ptr::null_mut();
             }
-            fetch_all(portal, receiver);
+            Fetch::by_portal(portal)
         }
     }
 
-    /// Plans and runs an index scan with its values, whatever it reads. Its rows go to `receiver` one by one.
-    pub fn receive_once(&self, scan: &IndexScan, receiver: &mut Receiver<'_>) {
+    /// Plans an index scan with its values, and opens it, whatever it reads.
+    pub fn fetch_once(&self, scan: &IndexScan) -> Fetch<'_> {
         self.ready();
-        let portal = open(scan.text(), &scan.values(), ScanPlanning::Free);
-        // SAFETY: as in `receive_planned`.
-        unsafe { fetch_all(portal, receiver) };
+        // SAFETY: as in `fetch_planned`.
+        unsafe { Fetch::by_portal(open(scan.text(), &scan.values(), ScanPlanning::Free)) }
     }
 
     /// Returns whether the plan of a scan whose values are literals reads one of these indexes.
     pub fn would_read(&self, sql: &str, planning: ScanPlanning, indexes: &[pg_sys::Oid]) -> bool {
         self.ready();
         let portal = open(sql, &[], planning);
-        // SAFETY: as in `receive_planned`.
+        // SAFETY: as in `count_through`.
         unsafe {
             let reads = plan::reads((*portal).stmts, indexes);
             pg_sys::SPI_cursor_close(portal);
             reads
-        }
-    }
-
-    fn receive_plan(&self, plan: &plan::KeptPlan, is_read: bool, values: &[Value<'_>], receiver: &mut Receiver<'_>) {
-        let parameters = parameters(values);
-        // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept` compares
-        // both. The receiver, the parameters and the options live longer than the call.
-        unsafe {
-            let options = pg_sys::SPIExecuteOptions {
-                params: parameters,
-                read_only: is_read,
-                dest: receiver.as_ptr(),
-                ..Default::default()
-            };
-            let execute = || pg_sys::SPI_execute_plan_extended(plan.as_ptr(), &options);
-            let result = while_running(plan.text(), || with_sendable_values(|| with_kept_plans(execute)));
-            if !parameters.is_null() {
-                pg_sys::pfree(parameters.cast());
-            }
-            if result < 0 {
-                refused(result);
-            }
         }
     }
 
@@ -213,7 +174,7 @@ fn open(sql: &str, values: &[Value<'_>], planning: ScanPlanning) -> pg_sys::Port
     let sql = c_string(sql);
     let options = pg_sys::SPIParseOpenOptions {
         params: parameters(values),
-        cursorOptions: 0,
+        cursorOptions: pg_sys::CURSOR_OPT_NO_SCROLL as i32,
         read_only: true,
     };
     // SAFETY: the text is a C string. The parameters have the types that the text is parsed with. Both live longer than
@@ -222,16 +183,26 @@ fn open(sql: &str, values: &[Value<'_>], planning: ScanPlanning) -> pg_sys::Port
     while_running(&sql, || with_sendable_values(|| planning.run(parse)))
 }
 
-/// Runs a portal whose rows may come from other servers, and closes it.
-///
-/// # Safety
-/// It must be an open portal of a SELECT.
-unsafe fn fetch_all(portal: pg_sys::Portal, receiver: &mut Receiver<'_>) {
-    // SAFETY: as in `Connection::receive_planned`.
+/// Runs a statement by a kept plan.
+fn run_kept<'c>(plan: &plan::KeptPlan, values: &[Value<'_>], is_read: bool) -> Rows<'c> {
+    let mut datums: Vec<_> = values.iter().map(|value| value.datum()).collect();
+    // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept` compares both. No value
+    // is NULL.
+    let execute =
+        || unsafe { pg_sys::SPI_execute_plan(plan.as_ptr(), datums.as_mut_ptr(), std::ptr::null(), is_read, 0) };
+    rows(while_running(plan.text(), || with_kept_plans(execute)))
+}
+
+/// Opens a statement by a kept plan.
+fn open_kept<'f>(plan: Rc<plan::KeptPlan>, values: &[Value<'f>], is_read: bool) -> Fetch<'f> {
+    let parameters = parameters(values);
+    // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept` compares both. The
+    // callers' connection is open, and lives as long as the result, as the values do.
     unsafe {
-        let all = std::ffi::c_long::MAX;
-        let forward = pg_sys::FetchDirection::FETCH_FORWARD;
-        with_sendable_values(|| pg_sys::PortalRunFetch(portal, forward, all, receiver.as_ptr()));
-        pg_sys::SPI_cursor_close(portal);
+        if !plan.needs_values() {
+            return Fetch::by_plan(plan, parameters, is_read);
+        }
+        let open = || pg_sys::SPI_cursor_open_with_paramlist(std::ptr::null(), plan.as_ptr(), parameters, is_read);
+        Fetch::by_portal(while_running(plan.text(), || with_sendable_values(open)))
     }
 }

@@ -78,10 +78,12 @@ impl KeptPlan {
             StatementPlanning::Freely => pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_PARALLEL_OK,
             StatementPlanning::EachTime => pg_sys::CURSOR_OPT_CUSTOM_PLAN,
         };
+        // A portal never goes back.
+        let options = (options | pg_sys::CURSOR_OPT_NO_SCROLL) as i32;
         // SAFETY: the text is a C string, and there are as many types as it has parameters.
         unsafe {
             let plan = while_running(&text, || {
-                pg_sys::SPI_prepare_cursor(text.as_ptr(), types.len() as i32, types.as_mut_ptr(), options as i32)
+                pg_sys::SPI_prepare_cursor(text.as_ptr(), types.len() as i32, types.as_mut_ptr(), options)
             });
             match NonNull::new(plan) {
                 Some(plan) => {
@@ -171,6 +173,11 @@ impl KeptPlan {
             .is_some_and(|plan| unsafe { top_node(plan.stmt_list).is_some_and(|top| (*top).type_ == node) })
     }
 
+    /// Returns whether the statement is planned each time, with its values.
+    pub(super) fn needs_values(&self) -> bool {
+        self.planned == StatementPlanning::EachTime
+    }
+
     /// Returns whether the plan reads one of these indexes by a condition.
     pub(super) fn reads(&self, indexes: &[pg_sys::Oid]) -> bool {
         // SAFETY: a plan has valid statements.
@@ -179,17 +186,25 @@ impl KeptPlan {
     }
 }
 
-/// Returns the top node of a plan with one statement.
+/// Returns the statement of a plan, if it has one.
 ///
 /// # Safety
 /// The list must be NULL or a list of PlannedStmts.
-unsafe fn top_node(statements: *mut pg_sys::List) -> Option<*mut pg_sys::Plan> {
+pub(super) unsafe fn only_statement(statements: *mut pg_sys::List) -> Option<*mut pg_sys::PlannedStmt> {
     // SAFETY: the caller promises a list of PlannedStmts.
     unsafe {
         let statements = statements.as_ref().filter(|statements| statements.length == 1)?;
-        let statement = (*statements.elements).ptr_value.cast::<pg_sys::PlannedStmt>();
-        Some((*statement).planTree)
+        Some((*statements.elements).ptr_value.cast())
     }
+}
+
+/// Returns the top node of a plan with one statement.
+///
+/// # Safety
+/// As for [`only_statement`].
+unsafe fn top_node(statements: *mut pg_sys::List) -> Option<*mut pg_sys::Plan> {
+    // SAFETY: the caller's promise.
+    unsafe { only_statement(statements).map(|statement| (*statement).planTree) }
 }
 
 /// Returns whether a plan with one statement reads one of these indexes by a condition.

@@ -9,16 +9,12 @@ use table_service_model::projection::Projection;
 use super::row::{Row, is_entity};
 use crate::postgres::call::{Call, does_not_fit, refuse};
 use crate::postgres::descriptor::types_of;
-use crate::postgres::guarded::{guarded, without_guards};
 use crate::postgres::types::value::{Bag, Text, Value};
-
-without_guards! {
-    fn tuplestore_puttuple(store: *mut pg_sys::Tuplestorestate, row: pg_sys::HeapTuple);
-    fn heap_freetuple(row: pg_sys::HeapTuple);
-}
 
 /// The rows that a function has returned so far.
 pub struct ResultSet<'f> {
+    /// PostgreSQL's part of the call. It has the tuplestore.
+    info: *mut pg_sys::ReturnSetInfo,
     store: *mut pg_sys::Tuplestorestate,
     descriptor: pg_sys::TupleDesc,
     /// The types of the columns, after the first look-up.
@@ -27,9 +23,7 @@ pub struct ResultSet<'f> {
     takes_entities: OnceCell<bool>,
     /// The memory of values that live until the query has ended.
     context: pg_sys::MemoryContext,
-    /// The row of [`ResultSet::keep`]. NULL if there is none.
-    kept: pg_sys::HeapTuple,
-    /// For kept rows that need changes. NULL until it is used.
+    /// The row of [`ResultSet::keep`], if there is one. NULL until it is used.
     slot: *mut pg_sys::TupleTableSlot,
     call: PhantomData<&'f ()>,
 }
@@ -54,22 +48,20 @@ impl<'f> ResultSet<'f> {
             if (*info).expectedDesc.is_null() {
                 does_not_fit();
             }
-            let random_access = modes & pg_sys::SetFunctionReturnMode::SFRM_Materialize_Random != 0;
             let context = (*(*info).econtext).ecxt_per_query_memory;
             let caller = pg_sys::MemoryContextSwitchTo(context);
-            let store = pg_sys::tuplestore_begin_heap(random_access, false, pg_sys::work_mem);
+            let store = new_store(info);
             pg_sys::MemoryContextSwitchTo(caller);
             (*info).returnMode = pg_sys::SetFunctionReturnMode::SFRM_Materialize;
-            (*info).setResult = store;
             // The descriptor is the one that the caller expects, from the function's declaration. No other descriptor
             // is set, so PostgreSQL has none to compare it with.
             ResultSet {
+                info,
                 store,
                 descriptor: (*info).expectedDesc,
                 types: OnceCell::new(),
                 takes_entities: OnceCell::new(),
                 context,
-                kept: std::ptr::null_mut(),
                 slot: std::ptr::null_mut(),
                 call: PhantomData,
             }
@@ -124,50 +116,72 @@ impl<'f> ResultSet<'f> {
 
     /// Keeps a copy of an entity until [`ResultSet::push_kept`]. PostgreSQL frees the row itself when the next one arrives.
     pub fn keep(&mut self, row: &Row<'_>) {
-        // SAFETY: the context outlives the call.
+        let slot = self.slot();
+        // SAFETY: the context outlives the call. The row has the columns of an entity, which are the first ones of the result.
+        // The slot frees the copy.
         unsafe {
             let caller = pg_sys::MemoryContextSwitchTo(self.context);
-            self.kept = row.copy();
+            pg_sys::ExecStoreMinimalTuple(pg_sys::ExecCopySlotMinimalTuple(row.slot()), slot, true);
             pg_sys::MemoryContextSwitchTo(caller);
         }
     }
 
+    /// Takes the last entity out of the result again, and keeps it as [`ResultSet::keep`] does. Returns false if there is none. It
+    /// moves all rows, so the result must be small.
+    pub fn keep_last(&mut self) -> bool {
+        let slot = self.slot();
+        // SAFETY: the context and both tuplestores outlive the call, and the slot has the columns of the result. PostgreSQL gets
+        // the new tuplestore in place of the old one.
+        unsafe {
+            let all = self.store;
+            let count = pg_sys::tuplestore_tuple_count(all);
+            if count == 0 {
+                return false;
+            }
+            let caller = pg_sys::MemoryContextSwitchTo(self.context);
+            self.store = new_store(self.info);
+            for left in (0..count).rev() {
+                pg_sys::tuplestore_gettupleslot(all, true, left == 0, slot);
+                if left > 0 {
+                    pg_sys::tuplestore_puttupleslot(self.store, slot);
+                }
+            }
+            pg_sys::tuplestore_end(all);
+            pg_sys::MemoryContextSwitchTo(caller);
+        }
+        true
+    }
+
     /// Adds the entity that was kept, as [`ResultSet::push_entity`] does. Returns false if there is none.
     pub fn push_kept(&mut self, projection: &Projection, last: Option<&Text>) -> bool {
-        let kept = std::mem::replace(&mut self.kept, std::ptr::null_mut());
-        if kept.is_null() {
-            return false;
-        }
-        if matches!(projection, Projection::All) && last.is_none() {
-            self.check_columns();
-            let store = self.store;
-            // SAFETY: the tuplestore copies the row that `keep` has made, whose columns are those of the result.
-            unsafe {
-                guarded(|| {
-                    tuplestore_puttuple(store, kept);
-                    heap_freetuple(kept);
-                });
-            }
-            return true;
-        }
-        // SAFETY: the context and the descriptor outlive the call. The row has the columns of an entity, which are the first
-        // ones of the result. The slot frees it.
+        let slot = self.slot;
+        // SAFETY: the slot lives as long as the query. A row in it has the columns of an entity.
         unsafe {
-            if self.slot.is_null() {
+            if slot.is_null() || (*slot).tts_flags & pg_sys::TTS_FLAG_EMPTY as u16 != 0 {
+                return false;
+            }
+            self.push_entity(&Row::of(slot), projection, last);
+            pg_sys::ExecClearTuple(slot);
+        }
+        true
+    }
+
+    /// Returns the slot for the entity that is kept.
+    fn slot(&mut self) -> *mut pg_sys::TupleTableSlot {
+        if self.slot.is_null() {
+            // SAFETY: the context and the descriptor outlive the call.
+            unsafe {
                 let caller = pg_sys::MemoryContextSwitchTo(self.context);
                 // The slot would hold a descriptor that is counted longer than the caller lets it.
                 let descriptor = match (*self.descriptor).tdrefcount {
                     ..0 => self.descriptor,
                     _ => pg_sys::CreateTupleDescCopy(self.descriptor),
                 };
-                self.slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsHeapTuple);
+                self.slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsMinimalTuple);
                 pg_sys::MemoryContextSwitchTo(caller);
             }
-            pg_sys::ExecStoreHeapTuple(kept, self.slot, true);
-            self.push_entity(&Row::of(self.slot), projection, last);
-            pg_sys::ExecClearTuple(self.slot);
         }
-        true
+        self.slot
     }
 
     /// Adds a row of values, with `None` for NULL.
@@ -185,6 +199,19 @@ impl<'f> ResultSet<'f> {
         unsafe {
             pg_sys::tuplestore_putvalues(self.store, self.descriptor, datums.as_mut_ptr(), nulls.as_mut_ptr());
         }
+    }
+}
+
+/// Makes an empty tuplestore in the current memory context, which PostgreSQL reads when the function has returned.
+///
+/// # Safety
+/// It must be that of a call that may return a tuplestore.
+unsafe fn new_store(info: *mut pg_sys::ReturnSetInfo) -> *mut pg_sys::Tuplestorestate {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let random_access = (*info).allowedModes as u32 & pg_sys::SetFunctionReturnMode::SFRM_Materialize_Random != 0;
+        (*info).setResult = pg_sys::tuplestore_begin_heap(random_access, false, pg_sys::work_mem);
+        (*info).setResult
     }
 }
 

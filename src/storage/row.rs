@@ -21,6 +21,9 @@ without_guards! {
     fn slot_getsomeattrs_int(slot: *mut pg_sys::TupleTableSlot, count: c_int);
 }
 
+/// The PartitionKey and RowKey of a row.
+pub type KeyPair = (String, String);
+
 /// A row of a table of the service, read in place.
 ///
 /// Users may change a table's definition and its rows with SQL. So the columns are checked when they are read: none of
@@ -107,6 +110,11 @@ impl<'s> Row<'s> {
         self.key(1)
     }
 
+    /// Copies the keys.
+    pub fn keys(&self) -> KeyPair {
+        (self.partition_key().to_owned(), self.row_key().to_owned())
+    }
+
     /// In microseconds since 2000-01-01.
     pub fn timestamp(&self) -> i64 {
         self.values[2].value() as i64
@@ -115,6 +123,7 @@ impl<'s> Row<'s> {
     /// Returns the bag as it is stored.
     ///
     /// Raises `InternalError` for bytes that are not a bag of a known format.
+    #[inline]
     pub fn properties(&self) -> Properties<'s> {
         // SAFETY: the column is a bag and not NULL, and it lives as long as the row.
         unsafe { bag(self.values[3], || with_keys(self.partition_key(), self.row_key())) }
@@ -181,6 +190,7 @@ impl<'s> Row<'s> {
 ///
 /// # Safety
 /// As for [`varlena::bytes`].
+#[inline]
 pub unsafe fn bag<'a>(datum: pg_sys::Datum, row: impl FnOnce() -> String) -> Properties<'a> {
     // SAFETY: the caller makes the same promise.
     let bytes = unsafe { varlena::bytes(datum) };

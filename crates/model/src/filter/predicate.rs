@@ -133,6 +133,11 @@ impl Predicate {
         self.alive.as_ref()
     }
 
+    /// Returns whether every entity passes the filter.
+    pub fn lets_all_pass(&self) -> bool {
+        self.first == Jump::Pass
+    }
+
     /// Returns whether an entity passes the filter, whether it has expired or not.
     pub fn passes(&self, entity: &Entity<'_>) -> bool {
         self.follow(entity, |_, _| {})

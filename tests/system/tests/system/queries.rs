@@ -41,10 +41,15 @@ fn page(
             &[&table, &filter, &top, &token],
         )
         .unwrap();
-    let keys = rows
+    let keys: Vec<_> = rows
         .iter()
-        .filter_map(|row| Some((row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?)));
-    (keys.collect(), rows.last().and_then(|row| row.get(2)))
+        .filter_map(|row| Some((row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?)))
+        .collect();
+    // Only a page without entities has a row of NULLs, and only the last row has a token.
+    assert_eq!(keys.len(), if keys.is_empty() { 0 } else { rows.len() }, "{filter}");
+    let tokens = rows.iter().filter(|row| row.get::<_, Option<&str>>(2).is_some());
+    assert!(tokens.count() <= usize::from(rows.last().is_some_and(|row| row.get::<_, Option<&str>>(2).is_some())));
+    (keys, rows.last().and_then(|row| row.get(2)))
 }
 
 /// All pages: the keys as they came, and how many pages.
