@@ -294,10 +294,13 @@ impl<'a> Work<'a> {
                 .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
                 .transpose()?;
             let table = checked.open(self.function)?;
-            checked.bulk(&table).run(None, top, Duration::MAX)
+            let bulk = checked.bulk(&table);
+            match top {
+                None => bulk.run(),
+                Some(top) => Ok(bulk.step(None, top, Duration::MAX)?.changed),
+            }
         };
-        let step = work().or_raise();
-        i64::try_from(step.changed).unwrap_or(i64::MAX)
+        i64::try_from(work().or_raise()).unwrap_or(i64::MAX)
     }
 
     fn one_step(&self, top: Option<i64>, token: Option<TextArg<'_>>) -> Done {
@@ -316,7 +319,7 @@ impl<'a> Work<'a> {
             .map(|token| ContinuationToken::parse_step(token, operation))
             .transpose()?;
         let bulk = checked.bulk(&table);
-        let Step { changed, next } = bulk.run(start, Some(top), settings::page_time_limit())?;
+        let Step { changed, next } = bulk.step(start, top, settings::page_time_limit())?;
         let next = next.map(|(partition_key, row_key)| {
             ContinuationToken::Step {
                 operation,

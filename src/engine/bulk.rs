@@ -1,8 +1,9 @@
 //! Work on all entities that a filter selects.
 //!
-//! The entities are found as a page finds them: in key order, under the caller's snapshot, through key ranges and property
-//! indexes. They are locked in the same order, which is that of batches too, tested again as they are now, and written. So
-//! two sessions cannot deadlock if each call is a transaction of its own, and what others have changed meanwhile counts.
+//! The entities are found as a query finds them, under the caller's snapshot, and sorted by their keys: all of them as by
+//! `query_entities`, the first ones as by a page. While the query is open they are locked in this order, which is that of batches
+//! too, tested again as they are now, and written. So two sessions cannot deadlock if each call is a transaction of its own, and
+//! what others have changed meanwhile counts.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -15,7 +16,7 @@ use table_service_model::patch::Patch;
 
 use super::page::{self, Measure, PageRequest, PageSink};
 use super::property_index::FilterIndexes;
-use super::scan::{RowFilter, predicate};
+use super::scan::{self, RowFilter, Workers, predicate};
 use crate::postgres::clock::now;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Text, Value};
@@ -23,11 +24,6 @@ use crate::storage::expiry::Expiries;
 use crate::storage::row::{KeyPair, Row};
 use crate::storage::statement::{IndexScan, RangeKeys, ScanFilter, Statement};
 use crate::storage::table::Table;
-
-/// How many entities are found before they are changed, and how many bytes their keys have. To find them through an index
-/// takes longer for many small numbers than for a few large ones.
-const FOUND: u64 = 16 * 1024;
-const FOUND_BYTES: usize = 4 * 1024 * 1024;
 
 /// How many entities one statement locks, and how many bytes their new properties have, about.
 const LOCKED: usize = 1000;
@@ -96,25 +92,38 @@ pub fn count(table: &Table, plan: &Plan) -> i64 {
 }
 
 impl Bulk<'_> {
+    /// Changes all entities in key order. Returns how many.
+    ///
+    /// # Errors
+    /// The errors of the limits, for the first entity that the change would take beyond them.
+    pub fn run(&self) -> Result<u64, Error> {
+        let mut writer = Writer::new(self);
+        connect(|spi| {
+            scan::read_all(spi, self.table, self.plan, Workers::Prevented, &mut |row| {
+                writer.add(row)
+            });
+        });
+        let changed = writer.finish()?;
+        self.require_rights(changed)?;
+        Ok(changed)
+    }
+
     /// Changes entities in key order from `start` on, at most `top` of them, until `time_limit` is over. Each call changes or
     /// examines at least one.
     ///
     /// # Errors
-    /// The errors of the limits, for the first entity that the change would take beyond them.
-    pub fn run(&self, start: Option<KeyPair>, top: Option<u64>, time_limit: Duration) -> Result<Step, Error> {
+    /// As [`Bulk::run`].
+    pub fn step(&self, start: Option<KeyPair>, top: u64, time_limit: Duration) -> Result<Step, Error> {
         let began = Instant::now();
-        let filter = self.plan.residual.as_ref();
-        let filter = filter.map(|filter| RowFilter::new(Predicate::new(filter)));
         let mut step = Step {
             changed: 0,
             next: match top {
                 // Nothing is looked at, so it is not known whether all is done.
-                Some(0) => Some(start.unwrap_or_default()),
+                0 => Some(start.unwrap_or_default()),
                 _ => start,
             },
         };
-        while top.is_none_or(|top| step.changed < top) {
-            let left = top.map_or(FOUND, |top| FOUND.min(top - step.changed));
+        loop {
             let ranges = match &step.next {
                 None => Cow::Borrowed(self.plan.ranges.as_slice()),
                 Some((partition_key, row_key)) => Cow::Owned(self.plan.ranges_from(partition_key, row_key)),
@@ -122,56 +131,116 @@ impl Bulk<'_> {
             let request = PageRequest {
                 ranges,
                 filter: self.plan.residual.as_ref(),
-                top: left,
+                top: top - step.changed,
                 time_limit: time_limit.saturating_sub(began.elapsed()),
             };
-            let (found, next) = page::read_until(request, self.table, Found::default());
-            for (partition_key, row_keys) in &found.partitions {
-                step.changed += self.partition(partition_key, row_keys, filter.as_ref())?;
+            if request.top == 0 {
+                break;
             }
+            let (writer, next) = page::read_until(request, self.table, Writer::new(self));
+            step.changed += writer.finish()?;
             step.next = next;
             if step.next.is_none() || began.elapsed() >= time_limit {
                 break;
             }
         }
-        if step.changed == 0 {
-            // Nothing was written, so PostgreSQL has not asked for the rights yet.
-            self.partition("", &[], None)?;
-        }
+        self.require_rights(step.changed)?;
         Ok(step)
     }
 
-    /// Changes those entities of a partition that still pass the filter. The RowKeys are in order.
-    fn partition(&self, partition_key: &str, row_keys: &[String], filter: Option<&RowFilter>) -> Result<u64, Error> {
-        let (mut changed, mut rest) = (0, row_keys);
-        loop {
-            let (now, _) = rest.split_at(rest.len().min(LOCKED));
-            let done = self.locked(partition_key, now, filter, &mut changed)?;
-            rest = rest.get(done..).unwrap_or_default();
-            if rest.is_empty() {
-                return Ok(changed);
+    /// Lets PostgreSQL ask for the rights, which it has not done yet if nothing was written.
+    fn require_rights(&self, changed: u64) -> Result<(), Error> {
+        if changed == 0 {
+            Writer::new(self).write_locked(&[])?;
+        }
+        Ok(())
+    }
+}
+
+/// Changes the entities that a query finds, those of a partition together.
+struct Writer<'b> {
+    bulk: &'b Bulk<'b>,
+    /// The filter that they must still pass.
+    filter: Option<RowFilter>,
+    partition_key: String,
+    /// In order.
+    row_keys: Vec<String>,
+    changed: u64,
+    /// The error of the first entity that cannot be changed.
+    refused: Option<Error>,
+}
+
+impl PageSink for Writer<'_> {
+    fn measure(&mut self, _: &Row<'_>) -> Measure {
+        match self.refused {
+            None => Measure::Fits,
+            Some(_) => Measure::Fills,
+        }
+    }
+
+    fn entity(&mut self, row: &Row<'_>, _: bool) {
+        self.add(row);
+    }
+}
+
+impl<'b> Writer<'b> {
+    fn new(bulk: &'b Bulk<'b>) -> Writer<'b> {
+        let filter = bulk.plan.residual.as_ref();
+        Writer {
+            bulk,
+            filter: filter.map(|filter| RowFilter::new(Predicate::new(filter))),
+            partition_key: String::new(),
+            row_keys: Vec::new(),
+            changed: 0,
+            refused: None,
+        }
+    }
+
+    /// Takes an entity that was found. Returns whether the next one may be changed too.
+    fn add(&mut self, row: &Row<'_>) -> bool {
+        if row.partition_key() != self.partition_key {
+            self.write();
+            row.partition_key().clone_into(&mut self.partition_key);
+        }
+        self.row_keys.push(row.row_key().to_owned());
+        if self.row_keys.len() >= LOCKED {
+            self.write();
+        }
+        self.refused.is_none()
+    }
+
+    /// Changes those of the entities that still pass the filter.
+    fn write(&mut self) {
+        let row_keys = std::mem::take(&mut self.row_keys);
+        let mut rest = row_keys.as_slice();
+        while !rest.is_empty() && self.refused.is_none() {
+            match self.write_locked(rest) {
+                Ok(done) => rest = rest.get(done..).unwrap_or_default(),
+                Err(error) => self.refused = Some(error),
             }
             pgrx::check_for_interrupts!();
         }
     }
 
+    /// Returns how many entities were changed.
+    fn finish(mut self) -> Result<u64, Error> {
+        self.write();
+        self.refused.map_or(Ok(self.changed), Err)
+    }
+
     /// Locks entities in key order, as many as one statement takes, and changes them. Returns how many of the RowKeys are done.
-    fn locked(
-        &self,
-        partition_key: &str,
-        row_keys: &[String],
-        filter: Option<&RowFilter>,
-        changed: &mut u64,
-    ) -> Result<usize, Error> {
+    fn write_locked(&mut self, row_keys: &[String]) -> Result<usize, Error> {
+        let (table, change) = (self.bulk.table, self.bulk.change);
+        let (partition_key, filter) = (self.partition_key.as_str(), self.filter.as_ref());
         let partition = Text::new(partition_key);
         let partition = || Value::text(partition.arg());
         let given = Array::of_texts(row_keys.iter().map(String::as_str));
         let (mut locked, mut bags, mut bytes) = (Vec::<String>::new(), Vec::<PropertiesBuf>::new(), 0);
-        let (mut refused, mut last) = (None, None);
-        let expiries = Expiries::of(self.table);
+        let mut last = None;
+        let expiries = Expiries::of(table);
         connect(|spi| {
             let statement = Statement::lock_many(partition(), &given);
-            let mut fetch = spi.fetch(self.table.name(), &statement);
+            let mut fetch = spi.fetch(table.name(), &statement);
             while let Some(row) = fetch.next_row() {
                 if filter.is_some_and(|filter| !filter.passes(&row))
                     || expiries.have_passed(row.timestamp(), row.properties())
@@ -179,16 +248,13 @@ impl Bulk<'_> {
                     continue;
                 }
                 let row_key = row.row_key();
-                if let BulkChange::Patch(patch) = self.change {
+                if let BulkChange::Patch(patch) = change {
                     match patch.apply(partition_key, row_key, row.properties()) {
                         Ok(bag) => {
                             bytes += bag.as_bytes().len();
                             bags.push(bag);
                         }
-                        Err(error) => {
-                            refused = Some(error.of_entity(partition_key, row_key));
-                            break;
-                        }
+                        Err(error) => return Err(error.of_entity(partition_key, row_key)),
                     }
                 }
                 locked.push(row_key.to_owned());
@@ -197,20 +263,17 @@ impl Bulk<'_> {
                     break;
                 }
             }
-        });
-        if let Some(refused) = refused {
-            return Err(refused);
-        }
+            Ok(())
+        })?;
         if !locked.is_empty() || row_keys.is_empty() {
             let keys = Array::of_texts(locked.iter().map(String::as_str));
-            *changed += connect(|spi| {
-                let table = self.table.name();
-                let rows = match self.change {
-                    BulkChange::Delete => spi.run(table, &Statement::delete_locked(partition(), &keys)),
+            self.changed += connect(|spi| {
+                let rows = match change {
+                    BulkChange::Delete => spi.run(table.name(), &Statement::delete_locked(partition(), &keys)),
                     BulkChange::Patch(_) => {
                         let bags = Array::of_bags(bags.iter().map(PropertiesBuf::as_properties));
                         let statement = Statement::replace_locked(partition(), &keys, now(), &bags);
-                        spi.run(table, &statement)
+                        spi.run(table.name(), &statement)
                     }
                 };
                 // Others are kept by a policy or a trigger.
@@ -221,32 +284,5 @@ impl Bulk<'_> {
             None => row_keys.len(),
             Some(last) => row_keys.partition_point(|row_key| *row_key <= last),
         })
-    }
-}
-
-/// Collects the keys of a page.
-#[derive(Default)]
-struct Found {
-    /// PartitionKeys with RowKeys, in order.
-    partitions: Vec<(String, Vec<String>)>,
-    bytes: usize,
-}
-
-impl PageSink for Found {
-    fn measure(&mut self, row: &Row<'_>) -> Measure {
-        self.bytes += row.size_of_keys();
-        if self.bytes >= FOUND_BYTES {
-            Measure::Fills
-        } else {
-            Measure::Fits
-        }
-    }
-
-    fn entity(&mut self, row: &Row<'_>, _: bool) {
-        let row_key = row.row_key().to_owned();
-        match self.partitions.last_mut() {
-            Some((partition_key, row_keys)) if partition_key == row.partition_key() => row_keys.push(row_key),
-            _ => self.partitions.push((row.partition_key().to_owned(), vec![row_key])),
-        }
     }
 }
