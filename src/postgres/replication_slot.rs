@@ -199,7 +199,14 @@ pub fn is_log_logical() -> bool {
 
 /// Releases the slot that a function of PostgreSQL had acquired when it raised an error. PostgreSQL itself does so only after errors
 /// that no function catches.
-pub fn release() {
+pub fn release_after_error() {
+    // The function may have held light-weight locks. To release a slot takes some of them, and would wait for itself, for ever.
+    // SAFETY: no function of this library is called while its process holds such a lock.
+    unsafe { pg_sys::LWLockReleaseAll() };
+    release();
+}
+
+fn release() {
     // SAFETY: the pointer is a global of this process. It is NULL or that of a slot that this process has acquired.
     unsafe {
         if !pg_sys::MyReplicationSlot.is_null() {
@@ -403,7 +410,7 @@ fn or_warn(what: &'static str, f: impl FnOnce()) {
         .catch_others(|error| {
             // SAFETY: as above.
             unsafe { (pg_sys::InterruptHoldoffCount, pg_sys::QueryCancelHoldoffCount) = held };
-            release();
+            release_after_error();
             pgrx::warning!("{what}: {}", message(&error));
         })
         .execute();

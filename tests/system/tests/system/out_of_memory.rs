@@ -255,6 +255,17 @@ impl Server {
     }
 }
 
+/// Says where a sweep was when it ended by a panic, such as when the server does not answer.
+struct Point(String);
+
+impl Drop for Point {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("at: {}", self.0);
+        }
+    }
+}
+
 /// What happened, and how often.
 #[derive(Default)]
 struct Findings {
@@ -308,10 +319,11 @@ fn sweep(points: usize) -> Findings {
                     session = server.session();
                     prepare(&session);
                 }
-                let label = format!(
+                let at = Point(format!(
                     "{sql} (direct access: {direct}, new session: {cold}, allocation {point} of {all}{})",
                     if count == 1 { "" } else { " and all after it" }
-                );
+                ));
+                let label = &at.0;
                 let (outcome, _) = server.call(&session, sql, point, count);
                 found.points += 1;
                 let mut describe = String::new();
