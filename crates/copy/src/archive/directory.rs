@@ -108,6 +108,8 @@ impl Directory {
         let lock = self.of("lock");
         let file =
             created::alone_private(&lock).map_err(|error| Failure::new(format!("{}: {error}", lock.display())))?;
+        // Readers lock it, so that nothing goes while they read; it may be locked now.
+        let _ = created::alone_private(&self.of("reading"));
         Ok(Reading { _lock: Some(file) })
     }
 

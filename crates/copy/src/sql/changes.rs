@@ -159,11 +159,10 @@ impl ChangeFeed {
     async fn send(&self, images: Images, events: &Sender<Event>) -> Result<Option<String>, SqlError> {
         let read = async |client: &Connection| {
             let parameters: [&(dyn ToSql + Sync); 2] = [&self.name, &PAGE];
-            let begin = match images {
-                Images::New => "BEGIN READ ONLY",
-                Images::All | Images::None => "BEGIN",
-            };
-            client.batch_execute(begin).await?;
+            let stays = matches!(images, Images::New);
+            if stays {
+                client.batch_execute("BEGIN READ ONLY").await?;
+            }
             let mut rows = pin!(client.query_raw(&images.statement(), parameters).await?);
             let mut last = None;
             while let Some(row) = rows.next().await {
@@ -173,7 +172,9 @@ impl ChangeFeed {
                     break;
                 }
             }
-            client.batch_execute("COMMIT").await?;
+            if stays {
+                client.batch_execute("COMMIT").await?;
+            }
             Ok(last)
         };
         self.database.on_kept(read).await

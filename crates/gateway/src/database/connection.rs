@@ -21,9 +21,8 @@ use tokio_postgres::{CancelToken, Client, Error, Row};
 
 use super::error::lacks_library;
 use super::probe::{self, Probe};
-use super::shard_maps::Shard;
 use super::statements::{BEGIN_READ_ONLY, IN_RECOVERY, LIBRARY, PROBE, ROLLBACK, Statement};
-use super::types::{Measured, Parameters};
+use super::types::{Measured, Parameters, Shard};
 use super::version::outdated;
 
 /// The time limit of a connect. A server that hangs must not hold a request for minutes.

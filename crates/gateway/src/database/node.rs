@@ -18,8 +18,8 @@ use super::grouped_reads::GroupedReads;
 use super::manager::{Manager, Reach, Refused, STANDBY_TRIES, Superseded};
 use super::probe::Probe;
 use super::probing::keep_probing;
-use super::shard_maps::Shard;
 use super::standbys::Secondary;
+use super::types::Shard;
 use super::version::usable;
 
 /// The size and the time limits of a pool, and the dialect of its connections' filters.

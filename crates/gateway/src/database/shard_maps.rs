@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::node::Node;
+use super::types::{ServerName, Shard};
 
 /// The time after which a map is read again, when a request needs it.
 const FRESH: Duration = Duration::from_secs(5);
@@ -14,17 +15,6 @@ const FRESH: Duration = Duration::from_secs(5);
 const FRESH_WITHOUT: Duration = Duration::from_secs(30);
 /// The number of tables whose maps are kept.
 const TABLES: usize = 1000;
-
-/// A server of the cluster, by the name and the port that Citus knows.
-type ServerName = (String, i32);
-
-/// A row of `shard_map`.
-pub struct Shard {
-    pub from_hash: i32,
-    pub to_hash: i32,
-    pub server: ServerName,
-    pub is_local: bool,
-}
 
 /// The maps of a database with several nodes.
 #[derive(Default)]

@@ -112,3 +112,14 @@ pub struct BatchOperation<'a> {
     pub properties: Option<BagParameter<'a>>,
     pub if_match: Option<&'a str>,
 }
+
+/// A server of a cluster, by the name and the port that Citus knows.
+pub type ServerName = (String, i32);
+
+/// A row of `shard_map`.
+pub struct Shard {
+    pub from_hash: i32,
+    pub to_hash: i32,
+    pub server: ServerName,
+    pub is_local: bool,
+}
