@@ -85,6 +85,9 @@ enum Task {
         /// So many of each call (default: all)
         #[arg(long, value_name = "N")]
         points: Option<u32>,
+        /// Only of these functions
+        #[arg(value_name = "FUNCTION")]
+        functions: Vec<String>,
     },
     /// In a PostgreSQL with assertions and nervous caches, which it builds, and under valgrind
     Asan {
@@ -245,7 +248,7 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Soak(seeds) => requests::soak(pg, &seeds),
         Task::HostileLoad { minutes } => requests::hostile_load(pg, minutes),
         Task::FuzzSql(seeds) => requests::fuzz_sql(pg, &seeds),
-        Task::Allocations { points } => requests::allocations(pg, points),
+        Task::Allocations { points, functions } => requests::allocations(pg, points, &functions),
         Task::Asan { files } => requests::asan(pg, &files),
         Task::Histories(seeds) => requests::histories(pg, &seeds),
         Task::CopySoak(seeds) => requests::copy_soak(pg, &seeds),

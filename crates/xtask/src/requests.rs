@@ -203,12 +203,13 @@ pub fn fuzz_sql(pg: Option<u32>, seeds: &Seeds) -> Result {
 }
 
 /// Every allocation of every function fails once, in the build that users get.
-pub fn allocations(pg: Option<u32>, points: Option<u32>) -> Result {
+pub fn allocations(pg: Option<u32>, points: Option<u32>, functions: &[String]) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     runner.install_release_build()?;
     step("Failed allocations");
     let mut tests = runner.tests(&["--test", "system", "--", "--ignored", "--nocapture", "out_of_memory::"]);
-    run(tests.envs(points.map(|points| ("SOAK", points.to_string()))))
+    tests.envs(points.map(|points| ("SOAK", points.to_string())));
+    run(tests.env("FUNCTIONS", functions.join(" ")))
 }
 
 /// Faults in the use of memory and of caches, which no other test can see. A PostgreSQL with assertions overwrites what is freed,
