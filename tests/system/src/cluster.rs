@@ -1,7 +1,7 @@
 //! Throwaway servers.
 
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -178,9 +178,13 @@ fn program(name: &str) -> PathBuf {
     directory.join(name)
 }
 
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
 /// One of PostgreSQL's programs that refuse to run as root: then it runs as the user `postgres`.
 pub fn as_server(name: &str) -> Command {
-    let mut command = if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+    let mut command = if is_root() {
         let mut command = Command::new("runuser");
         command.args(["-u", "postgres", "--"]).arg(program(name));
         command
@@ -189,6 +193,17 @@ pub fn as_server(name: &str) -> Command {
     };
     command.env_remove("RUST_BACKTRACE").current_dir("/");
     command
+}
+
+/// A new directory that belongs to the user of [`as_server`]. The directory around it may be root's.
+pub fn directory_of_server() -> PathBuf {
+    let directory = free_directory();
+    std::fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
+    if is_root() {
+        let owned = Command::new("chown").arg("postgres:").arg(&directory).status().unwrap();
+        assert!(owned.success());
+    }
+    directory
 }
 
 /// The name of a directory that does not exist, short enough for sockets.

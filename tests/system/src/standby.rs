@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::cluster::{Cluster, Keeper, as_server, free_directory};
+use crate::cluster::{Cluster, Keeper, as_server, directory_of_server};
 use crate::failure::Failure;
 use crate::session::{Session, connect};
 
@@ -23,7 +23,7 @@ impl Standby {
 
     /// A running hot standby of the server whose socket is in a directory.
     pub fn following(host: &str, port: u16, settings: &[&str]) -> Standby {
-        let directory = free_directory();
+        let directory = directory_of_server();
         let path = directory.to_str().unwrap();
         let copied = as_server("pg_basebackup")
             .args(["-h", host, "-p", &port.to_string(), "-U", "postgres", "-D", path])
