@@ -6,7 +6,7 @@ use crate::record::Record;
 
 use super::directory::Directory;
 use super::fold::Visitor;
-use super::manifest::{Base, Contents, Manifest, Moment, Place, Table};
+use super::manifest::{Base, Contents, Manifest, Moment, Position, Table};
 use super::plan::{At, Point, needed, point, prune};
 use super::read::Checker;
 use super::state::{State, Versions};
@@ -17,7 +17,7 @@ pub struct Fold {
     manifest: Manifest,
     point: Point,
     /// The last position that is folded.
-    position: Place,
+    position: Position,
     /// The tables, with the numbers of their new bases.
     tables: Vec<(Table, u64)>,
 }
@@ -26,7 +26,7 @@ pub struct Fold {
 pub struct Folded {
     table: u32,
     epoch: u32,
-    position: Place,
+    position: Position,
     /// The new base; `None` if the last one is still as the table is.
     base: Option<(u64, Contents)>,
 }
@@ -66,7 +66,7 @@ impl Fold {
         Some(Fold {
             point: Point {
                 epoch: epoch.number,
-                before: Some(Place(position.0 + 1)),
+                before: Some(Position(position.0 + 1)),
                 at: None,
             },
             position,

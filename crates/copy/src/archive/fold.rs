@@ -4,7 +4,7 @@ use table_service_model::PropertiesBuf;
 
 use crate::record::Record;
 
-use super::manifest::{Moment, Place};
+use super::manifest::{Moment, Position};
 use super::read::ChangeLine;
 
 /// What a change did.
@@ -33,7 +33,7 @@ impl Change {
 pub struct Stamp {
     /// Its number in the order of commits.
     pub number: u64,
-    pub position: Place,
+    pub position: Position,
     pub committed: Moment,
     pub change: Change,
 }
@@ -93,7 +93,7 @@ struct KeyedChange {
 impl KeyedChange {
     fn read((number, line): (u64, Vec<u8>)) -> Result<KeyedChange, String> {
         let change = ChangeLine::read(&line)?;
-        let (position, committed) = change.place()?;
+        let (position, committed) = change.position_and_moment()?;
         let kind = match change.kind.as_ref() {
             "insert" => Change::Insert,
             "update" => Change::Update,
@@ -266,7 +266,7 @@ mod tests {
             .iter()
             .map(|&number| Stamp {
                 number,
-                position: Place(0),
+                position: Position(0),
                 committed: Moment(0),
                 change: Change::Clear,
             })

@@ -19,32 +19,32 @@ const MOST_GAPS: usize = 100_000;
 /// A position of the feed: the end of a transaction in the server's log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Place(pub u64);
+pub struct Position(pub u64);
 
-impl Place {
+impl Position {
     /// Reads PostgreSQL's form of a position.
-    pub fn parse(text: &str) -> Option<Place> {
-        FeedPosition::parse(text).ok().map(|position| Place(position.0))
+    pub fn parse(text: &str) -> Option<Position> {
+        FeedPosition::parse(text).ok().map(|position| Position(position.0))
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         FeedPosition(self.0).fmt(f)
     }
 }
 
-impl TryFrom<String> for Place {
+impl TryFrom<String> for Position {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Place, String> {
-        Place::parse(&text).ok_or_else(|| "it is no position of a change feed".to_owned())
+    fn try_from(text: String) -> Result<Position, String> {
+        Position::parse(&text).ok_or_else(|| "it is no position of a change feed".to_owned())
     }
 }
 
-impl From<Place> for String {
-    fn from(place: Place) -> String {
-        place.to_string()
+impl From<Position> for String {
+    fn from(position: Position) -> String {
+        position.to_string()
     }
 }
 
@@ -99,10 +99,10 @@ pub struct Epoch {
     /// Which database of which server it is of; empty if the server does not tell.
     pub server: String,
     /// All bases with which it began are as of this position or an earlier one.
-    pub from: Place,
+    pub from: Position,
     pub begins: Moment,
     /// Everything up to here is in the archive.
-    pub through: Place,
+    pub through: Position,
     /// What the server's clock showed before the last read that found everything.
     pub reached: Moment,
     /// Why the epoch before it ended.
@@ -121,11 +121,11 @@ pub enum WhyEnded {
     Deselected,
 }
 
-/// A place and the moment that belongs to it.
+/// A position and the moment that belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Until {
     pub epoch: u32,
-    pub position: Place,
+    pub position: Position,
     pub moment: Moment,
 }
 
@@ -145,7 +145,7 @@ pub struct Gap {
     pub reason: String,
 }
 
-/// A table, from the first base to the look that did not find it any more. A table that is dropped and created again is another one.
+/// A table, from the first base to the probe that did not find it any more. A table that is dropped and created again is another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     pub id: u32,
@@ -159,8 +159,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Returns whether a change of this table's name at a place is one of this table.
-    pub fn has_change(&self, epoch: u32, position: Place) -> bool {
+    /// Returns whether a change of this table's name at a position is one of this table.
+    pub fn has_change(&self, epoch: u32, position: Position) -> bool {
         let is_before_end = self
             .ended
             .is_none_or(|ended| (epoch, position) <= (ended.at.epoch, ended.at.position));
@@ -189,8 +189,8 @@ pub struct Contents {
 pub struct Segment {
     pub number: u64,
     pub epoch: u32,
-    pub first: Place,
-    pub last: Place,
+    pub first: Position,
+    pub last: Position,
     /// The first and the last moment of its commits. The clock may have been set back between them.
     pub earliest: Moment,
     pub latest: Moment,
@@ -204,11 +204,11 @@ pub struct Base {
     pub number: u64,
     pub table: u32,
     pub epoch: u32,
-    pub position: Place,
+    pub position: Position,
     /// The first moment that can be restored from it.
     pub moment: Moment,
     /// The table has no change between its position and this one.
-    pub through: Place,
+    pub through: Position,
     #[serde(flatten)]
     pub contents: Contents,
 }
@@ -272,7 +272,7 @@ impl Manifest {
             selected: Vec::new(),
             floor: Until {
                 epoch: 1,
-                position: Place(0),
+                position: Position(0),
                 moment: Moment(0),
             },
             epochs: Vec::new(),
@@ -457,7 +457,7 @@ impl Manifest {
             }
         }
         let mut numbers = HashSet::new();
-        let mut before: HashMap<u32, Place> = HashMap::new();
+        let mut before: HashMap<u32, Position> = HashMap::new();
         let is_digest = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         for segment in &self.segments {
             let is_in_order = before
@@ -535,7 +535,7 @@ pub mod tests {
     pub fn until(position: u64, moment: i64) -> Until {
         Until {
             epoch: 1,
-            position: Place(position),
+            position: Position(position),
             moment: Moment(moment),
         }
     }
@@ -553,8 +553,8 @@ pub mod tests {
         Segment {
             number,
             epoch: 1,
-            first: Place(first),
-            last: Place(last),
+            first: Position(first),
+            last: Position(last),
             earliest: Moment(moments.0),
             latest: Moment(moments.1),
             contents: contents(),
@@ -566,9 +566,9 @@ pub mod tests {
             number,
             table,
             epoch: 1,
-            position: Place(position),
+            position: Position(position),
             moment: Moment(moment),
-            through: Place(position),
+            through: Position(position),
             contents: contents(),
         }
     }
@@ -585,9 +585,9 @@ pub mod tests {
             epochs: vec![Epoch {
                 number: 1,
                 server: String::new(),
-                from: Place(100),
+                from: Position(100),
                 begins: Moment(1000),
-                through: Place(400),
+                through: Position(400),
                 reached: Moment(4500),
                 reason: None,
             }],

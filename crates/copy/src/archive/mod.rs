@@ -26,7 +26,7 @@ pub use check::{check, list};
 pub use directory::Directory;
 pub use history::Version;
 pub use manifest::{
-    Base, Contents, Ended, Epoch, Gap, Manifest, Moment, Place, Table, Until, WhyEnded, is_selected, is_selection,
+    Base, Contents, Ended, Epoch, Gap, Manifest, Moment, Position, Table, Until, WhyEnded, is_selected, is_selection,
 };
 pub use open::{Archive, Wanted};
 pub use plan::At;

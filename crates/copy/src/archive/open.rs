@@ -1,4 +1,4 @@
-//! An archive that is read: what a moment needs is found and looked at before anything is done with it.
+//! An archive that is read: the files that a moment needs are found and checked before anything is done with them.
 
 use std::path::Path;
 

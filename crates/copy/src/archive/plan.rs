@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use super::manifest::{Base, Manifest, Moment, Place, Segment, Table, Until, WhyEnded};
+use super::manifest::{Base, Manifest, Moment, Position, Segment, Table, Until, WhyEnded};
 
 /// What `--at` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,28 +28,28 @@ impl At {
     }
 }
 
-/// A place in the order of commits.
+/// A point in the order of commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
     pub epoch: u32,
     /// The first transaction behind it; `None` if the epoch has none.
-    pub before: Option<Place>,
+    pub before: Option<Position>,
     /// The moment; `None` for the latest.
     pub at: Option<Moment>,
 }
 
 impl Point {
     /// Returns whether a transaction of the point's epoch is before it.
-    pub fn includes(&self, position: Place) -> bool {
+    pub fn includes(&self, position: Position) -> bool {
         self.before.is_none_or(|before| position < before)
     }
 
-    /// Returns whether what has happened at a place and a moment has happened at this point.
-    fn is_after(&self, place: Until) -> bool {
-        if place.epoch != self.epoch {
-            return place.epoch < self.epoch;
+    /// Returns whether what has happened at a position and a moment has happened at this point.
+    fn is_after(&self, until: Until) -> bool {
+        if until.epoch != self.epoch {
+            return until.epoch < self.epoch;
         }
-        self.includes(place.position) && self.at.is_none_or(|at| place.moment <= at)
+        self.includes(until.position) && self.at.is_none_or(|at| until.moment <= at)
     }
 }
 
@@ -72,7 +72,7 @@ impl Table {
 }
 
 /// Finds the first transaction in a segment, behind a position, whose commit is later than a moment.
-pub type FirstLater<'f> = dyn FnMut(&Segment, Moment, Place) -> Result<Option<Place>, String> + 'f;
+pub type FirstLater<'f> = dyn FnMut(&Segment, Moment, Position) -> Result<Option<Position>, String> + 'f;
 
 /// Finds the point of a moment: before the first transaction whose commit is later.
 ///
@@ -246,7 +246,7 @@ pub fn restorable(manifest: &Manifest, table: &Table, is_damaged: &dyn Fn(u64) -
             if let Some(damaged) = since.iter().find(|segment| is_damaged(segment.number)) {
                 end = end.min(just_before(damaged.earliest));
             }
-            let is_behind = |place: Until| place.epoch == epoch.number && place.position > base.position;
+            let is_behind = |until: Until| until.epoch == epoch.number && until.position > base.position;
             if let Some(gap) = table.gaps.iter().find(|gap| is_behind(gap.from)) {
                 end = end.min(just_before(gap.from.moment));
             }
@@ -281,7 +281,7 @@ pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u6
         .map(|epoch| {
             point
                 .before
-                .map_or(epoch.through, |before| Place(before.0.saturating_sub(1)))
+                .map_or(epoch.through, |before| Position(before.0.saturating_sub(1)))
         })?;
     kept.floor = Until {
         epoch: point.epoch,
@@ -343,12 +343,12 @@ mod tests {
             false,
             &mut |segment, moment, after| {
                 let in_segment = |&&(position, committed): &&(u64, i64)| {
-                    Place(position) >= segment.first
-                        && Place(position) <= segment.last
-                        && Place(position) > after
+                    Position(position) >= segment.first
+                        && Position(position) <= segment.last
+                        && Position(position) > after
                         && Moment(committed) > moment
                 };
-                Ok(commits.iter().find(in_segment).map(|&(position, _)| Place(position)))
+                Ok(commits.iter().find(in_segment).map(|&(position, _)| Position(position)))
             },
         )
     }
@@ -356,7 +356,12 @@ mod tests {
     #[test]
     fn a_moment_is_before_the_first_later_commit() {
         let manifest = manifest();
-        let before = |moment| at(&manifest, &COMMITS, moment).unwrap().before.map(|place| place.0);
+        let before = |moment| {
+            at(&manifest, &COMMITS, moment)
+                .unwrap()
+                .before
+                .map(|position| position.0)
+        };
         assert_eq!(before(1000), Some(110));
         assert_eq!(before(1100), Some(200));
         assert_eq!(before(1999), Some(200));
@@ -383,7 +388,7 @@ mod tests {
             (310, 3100),
             (400, 4000),
         ];
-        assert_eq!(at(&manifest, &commits, 4000).unwrap().before, Some(Place(110)));
+        assert_eq!(at(&manifest, &commits, 4000).unwrap().before, Some(Position(110)));
         assert_eq!(at(&manifest, &commits, 5000).unwrap().before, None);
     }
 
@@ -454,9 +459,9 @@ mod tests {
         manifest.epochs.push(Epoch {
             number: 2,
             server: String::new(),
-            from: Place(600),
+            from: Position(600),
             begins: Moment(6000),
-            through: Place(700),
+            through: Position(700),
             reached: Moment(7000),
             reason: Some("the slot was lost".to_owned()),
         });
@@ -478,8 +483,8 @@ mod tests {
         });
         let is_at = |moment| manifest.tables[0].is_at(&at(&manifest, &COMMITS, moment).unwrap());
         assert!(is_at(1000) && is_at(3499) && !is_at(3500) && !is_at(4500));
-        assert!(manifest.tables[0].has_change(1, Place(350)) && !manifest.tables[0].has_change(1, Place(351)));
-        assert!(!manifest.tables[0].has_change(1, Place(100)));
+        assert!(manifest.tables[0].has_change(1, Position(350)) && !manifest.tables[0].has_change(1, Position(351)));
+        assert!(!manifest.tables[0].has_change(1, Position(100)));
     }
 
     #[test]

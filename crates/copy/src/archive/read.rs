@@ -17,7 +17,7 @@ use crate::created;
 use crate::files::WINDOW_LOG;
 
 use super::directory::{Directory, Kind};
-use super::manifest::{Contents, Manifest, Moment, Place};
+use super::manifest::{Contents, Manifest, Moment, Position};
 
 const BUFFER: usize = 1 << 16;
 
@@ -51,9 +51,9 @@ impl<'a> ChangeLine<'a> {
 
     /// # Errors
     /// That it has none.
-    pub fn place(&self) -> Result<(Place, Moment), String> {
-        let place = Place::parse(&self.position).zip(Moment::parse(&self.committed));
-        place.ok_or_else(|| "a change has no position or no moment".to_owned())
+    pub fn position_and_moment(&self) -> Result<(Position, Moment), String> {
+        let both = Position::parse(&self.position).zip(Moment::parse(&self.committed));
+        both.ok_or_else(|| "a change has no position or no moment".to_owned())
     }
 
     /// The properties after the change; `None` if the change does not have them.
@@ -173,7 +173,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Knows which files are damaged. It looks at each file once, when somebody asks.
+/// Knows which files are damaged. It reads each file once, when it is needed.
 pub struct Checker<'m> {
     directory: &'m Directory,
     files: HashMap<u64, (Kind, &'m Contents)>,
@@ -225,9 +225,9 @@ impl<'m> Checker<'m> {
         &self,
         segment: &super::manifest::Segment,
         moment: Moment,
-        after: Place,
+        after: Position,
         allow_gaps: bool,
-    ) -> Result<Option<Place>, String> {
+    ) -> Result<Option<Position>, String> {
         if let Some(damage) = self.damage(segment.number) {
             return match allow_gaps {
                 true => Ok(None),
@@ -242,7 +242,7 @@ impl<'m> Checker<'m> {
         }
         let mut lines = Lines::open(self.directory, Kind::Segment, segment.number, &segment.contents)?;
         while let Some(line) = lines.next()? {
-            let (position, committed) = ChangeLine::read(line)?.place()?;
+            let (position, committed) = ChangeLine::read(line)?.position_and_moment()?;
             if position > after && committed > moment {
                 return Ok(Some(position));
             }
@@ -260,7 +260,7 @@ mod tests {
     fn a_change_is_a_line_with_the_names_of_query_changes() {
         let line = br#"{"position":"0/16B3748","committed":"2026-11-27T14:03:00.123456Z","table_name":"Orders","kind":"update","partition_key":"p\"","row_key":"r","timestamp":"2026-11-27T14:03:00Z","properties":{"A@odata.type":"Edm.Int64","A":"1"},"old_properties":null}"#;
         let change = ChangeLine::read(line).unwrap();
-        assert_eq!(change.place().unwrap().0, Place(0x16B_3748));
+        assert_eq!(change.position_and_moment().unwrap().0, Position(0x16B_3748));
         assert_eq!(change.partition_key.as_deref(), Some("p\""));
         assert_eq!(change.bag().unwrap().unwrap().as_properties().len(), 1);
         for wrong in [&b""[..], b"{}", b"[]", b"{\"position\":1}"] {

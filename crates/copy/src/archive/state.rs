@@ -116,9 +116,12 @@ impl State {
             while let Some(line) = lines.next()? {
                 number += 1;
                 let change = ChangeLine::read(line)?;
-                let (position, committed) = change.place()?;
+                let (position, committed) = change.position_and_moment()?;
                 if position < segment.first || position > segment.last {
-                    return Err(format!("the segment {} has a change of another place", segment.number));
+                    return Err(format!(
+                        "the segment {} has a change of another position",
+                        segment.number
+                    ));
                 }
                 if !point.includes(position) {
                     break;

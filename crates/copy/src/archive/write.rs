@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::record::Record;
 
 use super::directory::{Directory, Kind};
-use super::manifest::{Contents, Moment, Place, Segment};
+use super::manifest::{Contents, Moment, Position, Segment};
 use super::read::hex;
 
 const LEVEL: i32 = 3;
@@ -87,8 +87,8 @@ impl SegmentWriter {
             segment: Segment {
                 number,
                 epoch,
-                first: Place(0),
-                last: Place(0),
+                first: Position(0),
+                last: Position(0),
                 earliest: Moment(0),
                 latest: Moment(0),
                 contents: Contents {
@@ -147,7 +147,7 @@ impl SegmentWriter {
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn add(&mut self, line: &[u8], position: Place, committed: Moment) -> Result<(), Failure> {
+    pub fn add(&mut self, line: &[u8], position: Position, committed: Moment) -> Result<(), Failure> {
         let mut page = match self.page.take() {
             Some(page) => page,
             None => Page {
@@ -290,12 +290,12 @@ mod tests {
     /// Whatever a run that was killed has left, the next one goes on where the last page ended.
     #[test]
     fn a_segment_has_whole_pages() {
-        let place = tempfile::tempdir().unwrap();
-        let directory = Directory::new(place.path());
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = Directory::new(temporary.path());
         let mut writer = SegmentWriter::begin(&directory, 1, 1).unwrap();
         let add = |writer: &mut SegmentWriter, line: &str, number: u32| {
             writer
-                .add(line.as_bytes(), Place(number.into()), Moment(number.into()))
+                .add(line.as_bytes(), Position(number.into()), Moment(number.into()))
                 .unwrap();
         };
         add(&mut writer, "a\n", 2);
@@ -304,7 +304,7 @@ mod tests {
         let first = writer.segment().clone();
         assert_eq!(
             (first.first, first.last, first.contents.lines, first.contents.raw),
-            (Place(2), Place(2), 2, 4)
+            (Position(2), Position(2), 2, 4)
         );
         let whole = std::fs::read(directory.file(Kind::Segment, 1)).unwrap();
         add(&mut writer, "lost\n", 3);
@@ -340,8 +340,8 @@ mod tests {
 
     #[test]
     fn a_base_is_in_the_order_of_keys() {
-        let place = tempfile::tempdir().unwrap();
-        let directory = Directory::new(place.path());
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = Directory::new(temporary.path());
         let record = |row: &str| Record::from_json(&format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#)).unwrap();
         let mut writer = BaseWriter::begin(&directory, 1).unwrap();
         writer.add(&record("a")).unwrap();

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::{JoinHandle, block_in_place};
 
 use crate::archive::{
-    Base, BaseWriter, Contents, Directory, Ended, Epoch, Fold, Folded, Gap, Manifest, Moment, Place, SegmentWriter,
+    Base, BaseWriter, Contents, Directory, Ended, Epoch, Fold, Folded, Gap, Manifest, Moment, Position, SegmentWriter,
     Table, Until, WhyEnded, check, is_selected, is_selection, list, pruned,
 };
 use crate::cli::ArchiveArguments;
@@ -21,7 +21,7 @@ use crate::location::Location;
 use crate::places::{answer, from_of, print};
 use crate::printable::tell;
 use crate::record::Range;
-use crate::sql::{Archived, Change, ChangeFeed, Database, Event, FeedStatus, Freeze, Frozen, Images, Look, PAGE};
+use crate::sql::{Archived, Change, ChangeFeed, Database, Event, FeedStatus, Freeze, Frozen, Images, PAGE, Probe};
 
 /// Changes that wait to be written. Each may have 6 MiB.
 const WAITING: usize = 8;
@@ -116,10 +116,10 @@ struct Keeper<'a> {
     manifest: Manifest,
     writer: Option<SegmentWriter>,
     stop: Arc<AtomicBool>,
-    /// What the server showed before the last look at its tables.
-    looked: Option<(Place, Moment)>,
+    /// What the server showed before its tables were compared last.
+    compared: Option<(Position, Moment)>,
     saved: Instant,
-    confirmed: Place,
+    confirmed: Position,
     /// Whether something is not yet in the manifest's file.
     is_changed: bool,
     folding: Option<JoinHandle<Result<Vec<Folded>, String>>>,
@@ -187,9 +187,9 @@ impl<'a> Keeper<'a> {
             manifest,
             writer,
             stop,
-            looked: None,
+            compared: None,
             saved: Instant::now(),
-            confirmed: Place(0),
+            confirmed: Position(0),
             is_changed: false,
             folding: None,
             cannot_fold: false,
@@ -227,11 +227,11 @@ impl<'a> Keeper<'a> {
     async fn run(&mut self) -> Result<(), Failure> {
         loop {
             let begin = Instant::now();
-            let look = self.begin().await?;
-            self.look_at_tables(&look).await?;
+            let probe = self.begin().await?;
+            self.compare_tables(&probe).await?;
             if let Err(failure) = self.read().await {
-                // A feed that is lost gives errors, and the next look says so.
-                match self.lost(&self.archived.look().await?) {
+                // A feed that is lost gives errors, and the next probe says so.
+                match self.lost(&self.archived.probe().await?) {
                     Some(_) => continue,
                     None => return Err(failure),
                 }
@@ -282,26 +282,29 @@ impl<'a> Keeper<'a> {
     }
 
     /// Why nobody knows what has changed since the last read, if that is so.
-    fn lost(&self, look: &Look) -> Option<String> {
+    fn lost(&self, probe: &Probe) -> Option<String> {
         let epoch = self.manifest.epoch()?;
-        if !look.server.is_empty() && !epoch.server.is_empty() && look.server != epoch.server {
+        if !probe.server.is_empty() && !epoch.server.is_empty() && probe.server != epoch.server {
             return Some("it is another server or database than before".to_owned());
         }
-        match &look.feed {
+        match &probe.feed {
             FeedStatus::None => return Some("the feed was dropped".to_owned()),
             FeedStatus::Lost(reason) => return Some(reason.clone()),
-            FeedStatus::Kept(position) if Place::parse(position).is_some_and(|confirmed| confirmed > epoch.through) => {
+            FeedStatus::Kept(position)
+                if Position::parse(position).is_some_and(|confirmed| confirmed > epoch.through) =>
+            {
                 return Some("the feed was confirmed by somebody else, or made anew".to_owned());
             }
             FeedStatus::Kept(_) => {}
         }
-        (Place::parse(&look.written)? < epoch.through).then(|| "the server was restored to an earlier state".to_owned())
+        (Position::parse(&probe.written)? < epoch.through)
+            .then(|| "the server was restored to an earlier state".to_owned())
     }
 
     /// Begins a time in which all changes are known, unless the last one goes on. Returns what the server has shown before.
-    async fn begin(&mut self) -> Result<Look, Failure> {
-        let look = self.archived.look().await?;
-        let reason = self.lost(&look);
+    async fn begin(&mut self) -> Result<Probe, Failure> {
+        let probe = self.archived.probe().await?;
+        let reason = self.lost(&probe);
         match (self.manifest.epoch(), reason) {
             (Some(_), None) => {}
             (Some(epoch), Some(reason)) => {
@@ -309,14 +312,14 @@ impl<'a> Keeper<'a> {
                 tell(&format!(
                     "table-service-copy: the archive has a gap from {end} on: {reason}. All tables are read again"
                 ));
-                self.begin_epoch(&look, Some(reason)).await?;
+                self.begin_epoch(&probe, Some(reason)).await?;
             }
-            (None, _) => self.begin_epoch(&look, None).await?,
+            (None, _) => self.begin_epoch(&probe, None).await?,
         }
-        Ok(look)
+        Ok(probe)
     }
 
-    async fn begin_epoch(&mut self, look: &Look, reason: Option<String>) -> Result<(), Failure> {
+    async fn begin_epoch(&mut self, probe: &Probe, reason: Option<String>) -> Result<(), Failure> {
         self.writer = None;
         self.end_folding().await;
         let selected = &self.manifest.selected;
@@ -334,10 +337,10 @@ impl<'a> Keeper<'a> {
                 self.database.name
             )));
         }
-        if let FeedStatus::Lost(_) = look.feed {
+        if let FeedStatus::Lost(_) = probe.feed {
             self.feed.drop().await?;
         }
-        if !matches!(look.feed, FeedStatus::Kept(_)) {
+        if !matches!(probe.feed, FeedStatus::Kept(_)) {
             let living = |name: &str| {
                 let mut living = self.manifest.tables.iter().filter(|table| table.ended.is_none());
                 self.manifest.epochs.is_empty() || living.any(|table| table.name.eq_ignore_ascii_case(name))
@@ -347,9 +350,9 @@ impl<'a> Keeper<'a> {
             self.feed.create(&names).await?.map_err(Failure::new)?;
         }
         let number = self.manifest.epoch().map_or(1, |epoch| epoch.number + 1);
-        let first = self.archived.look().await?;
-        let place = |text: &str| Place::parse(text).ok_or_else(|| Failure::new("The server sends no position."));
-        let mut from = place(&first.written)?;
+        let first = self.archived.probe().await?;
+        let position = |text: &str| Position::parse(text).ok_or_else(|| Failure::new("The server sends no position."));
+        let mut from = position(&first.written)?;
         let (through, mut begins) = (from, Moment(first.clock));
         let mut bases = Vec::new();
         for (name, _) in tables {
@@ -370,7 +373,7 @@ impl<'a> Keeper<'a> {
         }
         let gone = Until {
             epoch: number,
-            position: Place(0),
+            position: Position(0),
             moment: begins,
         };
         let is_there = |table: &Table| {
@@ -406,7 +409,7 @@ impl<'a> Keeper<'a> {
                 moment: begins,
             };
         }
-        self.confirmed = Place(0);
+        self.confirmed = Position(0);
         self.is_changed = true;
         self.save()
     }
@@ -464,7 +467,7 @@ impl<'a> Keeper<'a> {
                 continue;
             };
             let position =
-                Place::parse(&frozen.position).ok_or_else(|| Failure::new("The server sends no position."))?;
+                Position::parse(&frozen.position).ok_or_else(|| Failure::new("The server sends no position."))?;
             let base = Base {
                 number,
                 table: 0,
@@ -527,18 +530,18 @@ impl<'a> Keeper<'a> {
         block_in_place(|| writer.finish()).map(Some)
     }
 
-    /// Looks which tables are new and which are gone since the last look.
-    async fn look_at_tables(&mut self, before: &Look) -> Result<(), Failure> {
+    /// Finds which tables are new and which are gone since the last probe.
+    async fn compare_tables(&mut self, before: &Probe) -> Result<(), Failure> {
         let Some(number) = self.manifest.epoch().map(|epoch| epoch.number) else {
             return Ok(());
         };
-        let place = |look: &Look| Place::parse(&look.written).unwrap_or_default();
+        let position_of = |probe: &Probe| Position::parse(&probe.written).unwrap_or_default();
         let tables = self.archived.tables().await?;
         let is_same =
             |table: &Table, (name, oid): &(String, u32)| *oid == table.oid && name.eq_ignore_ascii_case(&table.name);
         let is_gone = |table: &Table| table.ended.is_none() && !tables.iter().any(|there| is_same(table, there));
         let after = match self.manifest.tables.iter().any(is_gone) {
-            true => &self.archived.look().await?,
+            true => &self.archived.probe().await?,
             false => before,
         };
         let at = |position, moment| Until {
@@ -546,14 +549,14 @@ impl<'a> Keeper<'a> {
             position,
             moment,
         };
-        let gone = at(place(after), Moment(after.clock));
+        let gone = at(position_of(after), Moment(after.clock));
         // When it surely had its name.
-        let (position, moment) = self.looked.unwrap_or_else(|| {
+        let (position, moment) = self.compared.unwrap_or_else(|| {
             let epoch = self.manifest.epoch();
-            epoch.map_or((Place(0), Moment(0)), |epoch| (epoch.through, epoch.reached))
+            epoch.map_or((Position(0), Moment(0)), |epoch| (epoch.through, epoch.reached))
         });
         let last_seen = at(position, moment);
-        self.looked = Some((place(before), Moment(before.clock)));
+        self.compared = Some((position_of(before), Moment(before.clock)));
         let selected = self.manifest.selected.clone();
         for table in self.manifest.tables.iter_mut().filter(|table| table.ended.is_none()) {
             let ended = if !is_selected(&selected, &table.name) {
@@ -592,7 +595,7 @@ impl<'a> Keeper<'a> {
     /// Reads pages of changes until there are no more.
     async fn read(&mut self) -> Result<(), Failure> {
         while !self.is_stopped() {
-            let look = self.archived.look().await?;
+            let probe = self.archived.probe().await?;
             let (sender, receiver) = channel(WAITING);
             let archived = self.feed_reader();
             let (last, written) = tokio::join!(archived.read(Images::New, sender), self.write_page(receiver));
@@ -600,7 +603,7 @@ impl<'a> Keeper<'a> {
                 writer.undo()?;
             }
             let (count, unknown) = written?;
-            let last = last?.and_then(|position| Place::parse(&position));
+            let last = last?.and_then(|position| Position::parse(&position));
             let has_more = count >= PAGE.unsigned_abs();
             if let Some(writer) = &mut self.writer {
                 block_in_place(|| writer.end_page())?;
@@ -617,8 +620,8 @@ impl<'a> Keeper<'a> {
             if let Some(epoch) = self.manifest.epochs.last_mut() {
                 epoch.through = epoch.through.max(last.unwrap_or_default());
                 if !has_more {
-                    epoch.through = epoch.through.max(Place::parse(&look.written).unwrap_or_default());
-                    epoch.reached = Moment(look.clock);
+                    epoch.through = epoch.through.max(Position::parse(&probe.written).unwrap_or_default());
+                    epoch.reached = Moment(probe.clock);
                 }
                 self.is_changed = true;
             }
@@ -841,7 +844,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-fn place_of(change: &Change) -> Result<(Place, Moment), Failure> {
-    let place = Place::parse(&change.position).zip(Moment::parse(&change.committed));
+fn place_of(change: &Change) -> Result<(Position, Moment), Failure> {
+    let place = Position::parse(&change.position).zip(Moment::parse(&change.committed));
     place.ok_or_else(|| Failure::new("The server sends a change without a position or a moment."))
 }

@@ -32,7 +32,7 @@ pub enum FeedStatus {
 }
 
 /// What there is at a moment.
-pub struct Look {
+pub struct Probe {
     /// Which database of which server it is; empty if the server does not tell.
     pub server: String,
     /// Up to where the log is written.
@@ -74,7 +74,7 @@ impl Archived {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn look(&self) -> Result<Look, Failure> {
+    pub async fn probe(&self) -> Result<Probe, Failure> {
         const NOW: &str = "SELECT pg_catalog.pg_current_wal_flush_lsn()::text, pg_catalog.clock_timestamp(), \
                            pg_catalog.concat_ws('/', s.system_identifier, d.oid) FROM pg_catalog.pg_control_system() AS s, \
                            pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()";
@@ -98,7 +98,7 @@ impl Archived {
                     _ => FeedStatus::Lost("the replication slot of the feed is gone".to_owned()),
                 },
             };
-            Ok(Look {
+            Ok(Probe {
                 written: now.try_get(0)?,
                 clock: now.try_get::<_, Micros>(1)?.0,
                 server: now.try_get(2)?,
