@@ -442,7 +442,7 @@ pub struct HistoryArguments {
     pub until: Option<Moment>,
 
     /// How versions are shown
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, value_enum, default_value = "lines")]
     pub format: HistoryFormat,
 }
 

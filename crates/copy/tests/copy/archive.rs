@@ -365,13 +365,21 @@ fn history_shows_what_changed() {
         assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
         String::from_utf8(shown.stdout).unwrap()
     };
-    let shown = history(&["PartitionKey eq 'p'", "--format", "lines"]);
+    let shown = history(&["PartitionKey eq 'p'"]);
     let kinds: Vec<serde_json::Value> = shown
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["kind"].clone())
         .collect();
     assert_eq!(kinds, ["update", "delete", "insert", "clear"]);
-    let shown = history(&["PartitionKey eq 'p'", "--since", &since, "--until", &until]);
+    let shown = history(&[
+        "PartitionKey eq 'p'",
+        "--since",
+        &since,
+        "--until",
+        &until,
+        "--format",
+        "text",
+    ]);
     assert_eq!(shown.lines().count(), 2, "{shown}");
     assert!(
         shown.contains("update (\"p\", \"1\") A: 1 -> 2\n") && shown.contains("-B: \"x\""),
