@@ -130,7 +130,7 @@ impl<'e> Service<'e> {
                 ROLE,
                 DATABASE,
                 &["SELECT count(*) FROM pg_stat_activity \
-                    WHERE application_name = 'table-service-gateway' AND query ~ '_entit|execute_batch'"],
+                    WHERE application_name = 'table-service-gateway' AND query ~ '_entit|execute_batch|query_page'"],
             )?;
             if statements == "0" {
                 bail!(
