@@ -800,7 +800,7 @@ test("an explorer that only reads shows no buttons, and its database refuses", a
     ["rename_entity", { table: name, partitionKey: "Sales", rowKey: "00010", etag: "*", newPartitionKey: "x", newRowKey: "y", properties: "{}" }],
     ["delete_entities_by_key", { table: name, keys: '[["Sales", "00010", "*"]]' }],
     ["delete_entities_step", { table: name, filter: "true", top: 10 }],
-    ["import_entities", { table: name, entities: '[{"PartitionKey":"a","RowKey":"b"}]', mode: "merge" }],
+    ["import_entities", { table: name, mode: "merge", isCsv: false, head: null, part: '{"PartitionKey":"a","RowKey":"b"}\n', line: 1, isLast: true }],
     ["clear_table", { table: name }],
     ["create_table", { table: "Another" }],
     ["delete_table", { table: name }],
