@@ -331,7 +331,8 @@ fn sweep(points: usize, functions: &str) -> Findings {
             session.run("ROLLBACK; BEGIN");
             prepare(&session);
             while point <= all {
-                if cold {
+                // PostgreSQL keeps a file of the log open for each decoding that fails, until the session ends.
+                if cold || found.points % 500 == 499 {
                     session = server.session();
                     prepare(&session);
                 }
