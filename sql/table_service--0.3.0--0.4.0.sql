@@ -57,18 +57,18 @@ BEGIN
     END IF;
 END
 $check$;
--- Without the support function, which 0.3.0 gave it on every PostgreSQL.
-CREATE OR REPLACE FUNCTION table_service.query_entities(
-    "table_name" text, "filter" text DEFAULT NULL, "projection" text DEFAULT NULL, "top" bigint DEFAULT NULL,
-    "parameters" table_service.properties DEFAULT NULL
-) RETURNS SETOF table_service.entity
-STABLE PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', 'query_entities_wrapper';
--- Only PostgreSQL 19 and later ask a function in FROM for the query that it stands for. Before, the planner would load the support
--- function for nothing, and a session with an older library, which lacks it, could not call query_entities after an upgrade.
+-- Without the support function, which 0.3.0 gave it on every PostgreSQL (see sql/planner.sql). ALTER FUNCTION cannot take it away. In an
+-- extension's script PostgreSQL replaces only what is a member of the extension. EXECUTE is there because pgspot does not know that.
 DO $support$
 BEGIN
-    IF pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 190000 THEN
-        ALTER FUNCTION table_service.query_entities(text, text, text, bigint, table_service.properties) SUPPORT table_service.query_entities_support;
+    IF pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.<) 190000 THEN
+        EXECUTE $replace$
+            CREATE OR REPLACE FUNCTION table_service.query_entities(
+                "table_name" text, "filter" text DEFAULT NULL, "projection" text DEFAULT NULL, "top" bigint DEFAULT NULL,
+                "parameters" table_service.properties DEFAULT NULL
+            ) RETURNS SETOF table_service.entity
+            STABLE PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', 'query_entities_wrapper'
+        $replace$;
     END IF;
 END
 $support$;
