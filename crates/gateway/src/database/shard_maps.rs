@@ -13,6 +13,8 @@ use super::types::{ServerName, Shard};
 const FRESH: Duration = Duration::from_secs(5);
 /// The same for a table without a map, which is most likely not distributed.
 const FRESH_WITHOUT: Duration = Duration::from_secs(30);
+/// The same while the node of a partition is away.
+const FRESH_WHILE_AWAY: Duration = Duration::from_secs(1);
 /// The number of tables whose maps are kept.
 const TABLES: usize = 1000;
 
@@ -40,8 +42,12 @@ struct Map {
 }
 
 impl Map {
-    fn is_fresh(&self) -> bool {
-        let limit = if self.shards.is_empty() { FRESH_WITHOUT } else { FRESH };
+    fn is_fresh(&self, is_away: bool) -> bool {
+        let limit = match (is_away, self.shards.is_empty()) {
+            (true, _) => FRESH_WHILE_AWAY,
+            (false, true) => FRESH_WITHOUT,
+            (false, false) => FRESH,
+        };
         self.read.elapsed() < limit
     }
 
@@ -71,7 +77,7 @@ impl ShardMaps {
         let is_away = owner
             .and_then(|owner| nodes.clone().nth(owner))
             .is_some_and(|node| node.is_away());
-        if !state.is_reading && (is_away || !map.is_some_and(Map::is_fresh)) {
+        if !state.is_reading && !map.is_some_and(|map| map.is_fresh(is_away)) {
             state.is_reading = true;
             let reading = Reading(self.clone());
             let (nodes, table): (Vec<_>, _) = (nodes.cloned().collect(), table.to_owned());
