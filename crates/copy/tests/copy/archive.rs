@@ -9,7 +9,7 @@ use system_tests::{Database, Session, wait_until};
 use crate::program::{Place, command, database_url, ends_with, output, start, succeeds, text};
 
 /// The Timestamps and properties of a table's entities, by their keys.
-type Entities = BTreeMap<(String, String), String>;
+pub type Entities = BTreeMap<(String, String), String>;
 
 /// A database with an archive beside it.
 struct Kept {
@@ -92,7 +92,7 @@ fn moment(session: &Session) -> String {
     moment
 }
 
-fn entities(session: &Session, table: &str) -> Entities {
+pub fn entities(session: &Session, table: &str) -> Entities {
     let rows = session.run(&format!(
         "SELECT partition_key, row_key, \"timestamp\"::text || properties::text FROM table_service_data.\"{table}\""
     ));

@@ -1,6 +1,5 @@
 //! Random histories of two tables, with kills of the archive and the server. Every moment is restored as it was.
 
-use std::collections::BTreeMap;
 use std::process::Child;
 use std::time::Duration;
 
@@ -8,9 +7,8 @@ use system_tests::gateway::url;
 use system_tests::random::{Random, seeds};
 use system_tests::{Cluster, Session};
 
+use crate::archive::{Entities, entities};
 use crate::program::{ends_with, start, succeeds, text};
-
-type Entities = BTreeMap<(String, String), String>;
 
 const TABLES: [&str; 2] = ["Orders", "Others"];
 
@@ -24,16 +22,6 @@ fn session(cluster: &Cluster) -> Session {
     let session = cluster.session();
     session.run("SET search_path = public, table_service");
     session
-}
-
-fn entities(session: &Session, table: &str) -> Entities {
-    let rows = session.run(&format!(
-        "SELECT partition_key, row_key, \"timestamp\"::text || properties::text FROM table_service_data.\"{table}\""
-    ));
-    let column = |row: &[Option<String>], index: usize| row[index].clone().unwrap();
-    rows.iter()
-        .map(|row| ((column(row, 0), column(row, 1)), column(row, 2)))
-        .collect()
 }
 
 /// A statement that changes something of the rows whose partitions begin with this letter.
