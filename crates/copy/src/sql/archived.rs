@@ -143,6 +143,10 @@ impl Archived {
     }
 
     async fn try_freeze(&self, table: &str) -> Result<Option<Frozen>, SqlError> {
+        // A commit with a record of its own is flushed, and the feed is read up to what is flushed. Without it the log could end before
+        // the position, and nothing could be restored until the next run.
+        const FLUSH: &str = "SET LOCAL synchronous_commit = local; \
+                             SELECT pg_catalog.pg_logical_emit_message(true, 'table_service', '')";
         const IS_IN: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_get_publication_tables($1::text) AS t \
                              WHERE t.relid = $2::text::regclass)";
         const WHERE: &str = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text, pg_catalog.clock_timestamp(), \
@@ -176,6 +180,7 @@ impl Archived {
             oid: place.try_get(2)?,
             name: place.try_get(3)?,
         };
+        client.batch_execute(FLUSH).await?;
         client.batch_execute("COMMIT").await?;
         Ok(Some(frozen))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use system_tests::{Database, Session, wait_until};
+use system_tests::{Cluster, Database, Session, wait_until};
 
 use crate::program::{Place, command, database_url, ends_with, output, start, succeeds, text};
 
@@ -542,6 +542,35 @@ fn a_lost_feed_is_a_gap() {
     let said = kept.archive(&[]);
     assert!(said.contains("confirmed by somebody else"), "{said}");
     assert_eq!(kept.at("latest", "Orders").len(), 4);
+}
+
+#[test]
+fn one_run_is_enough_where_the_server_flushes_late() {
+    let cluster = Cluster::start(&["wal_level=logical", "wal_writer_delay=10s"]);
+    let session = cluster.session();
+    session
+        .run("CREATE EXTENSION table_service; SET search_path = public, table_service; SELECT create_table('Orders')");
+    session.run("SELECT insert_entity('Orders', 'p', '1', '{}')");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("archive");
+    let url = system_tests::gateway::url(&cluster, "postgres", "postgres");
+    succeeds(&["archive", "--from", &url, "--to", text(&path)]);
+    session.run("SELECT insert_entity('Orders', 'p', '2', '{}')");
+    // The table is read again, and the log ends in a record that nobody waits for.
+    session.run("SELECT confirm_changes(feed_name, pg_current_wal_flush_lsn()::text) FROM query_change_feeds()");
+    session.run("SELECT pg_logical_emit_message(false, 'test', '')");
+    let said = succeeds(&["archive", "--from", &url, "--to", text(&path)]);
+    let restored = succeeds(&[
+        "restore",
+        "--quiet",
+        "--from",
+        text(&path),
+        "--at",
+        "latest",
+        "--to",
+        "-",
+    ]);
+    assert!(restored.contains("\"RowKey\":\"2\""), "{said}{restored}");
 }
 
 #[test]
