@@ -610,7 +610,7 @@ fn raise_dropped(slot: &str) -> ! {
 fn with_hints<R>(feed: &str, f: impl FnOnce() -> R) -> R {
     PgTryBuilder::new(AssertUnwindSafe(f))
         .catch_others(|error| {
-            replication_slot::release_after_error();
+            replication_slot::release_after_failed_read();
             match hint(feed, &error) {
                 Some(hint) => rethrow_with(error, &hint),
                 None => rethrow(error),

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_void};
 use std::panic::AssertUnwindSafe;
 
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use table_service_model::change_feed::Position;
 
@@ -43,6 +44,7 @@ impl Action {
 thread_local! {
     static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
+    static FAILED_READS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Makes a slot for `pgoutput`, from PostgreSQL 17 on one that standbys can have too. With `from_commit` it has nothing of the
@@ -197,9 +199,27 @@ pub fn is_log_logical() -> bool {
     unsafe { pg_sys::wal_level >= needed as i32 }
 }
 
+/// Ends the session if one more read of the log has failed in it than it may have. PostgreSQL keeps a file of the log open for each
+/// until the session ends, and a server restarts when a session needs a file and can have no more.
+pub fn release_after_failed_read() {
+    const MOST: u32 = 100;
+    // SAFETY: the pointer is a global of this process.
+    let has_read = !unsafe { pg_sys::MyReplicationSlot.is_null() };
+    release_after_error();
+    let failures = FAILED_READS.get() + u32::from(has_read);
+    FAILED_READS.set(failures);
+    if failures >= MOST {
+        let message = format!("terminating connection because {MOST} reads of change feeds have failed in it");
+        ErrorReport::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_RESOURCES, message, "table_service")
+            .set_detail("PostgreSQL keeps a file of its log open for each of them until the session ends.")
+            .set_hint("Connect again.")
+            .report(PgLogLevel::FATAL);
+    }
+}
+
 /// Releases the slot that a function of PostgreSQL had acquired when it raised an error. PostgreSQL itself does so only after errors
 /// that no function catches.
-pub fn release_after_error() {
+fn release_after_error() {
     // The function may have held light-weight locks. To release a slot takes some of them, and would wait for itself, for ever.
     // SAFETY: no function of this library is called while its process holds such a lock.
     unsafe { pg_sys::LWLockReleaseAll() };

@@ -1010,6 +1010,29 @@ fn a_slot_that_lost_its_log_says_to_copy_again() {
 }
 
 #[test]
+fn a_session_ends_before_its_failed_reads_take_all_files_of_the_server() {
+    let feeds = Feeds::new();
+    let session = feeds.session("reader");
+    session.run("SELECT create_table('Orders')");
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT count(insert_entity('Orders', 'p', n::text, '{}')) FROM generate_series(1, 30000) AS n");
+    let read = "SELECT count(*) FROM query_changes('f', top => 30000)";
+    let mut failures = 0;
+    let last = loop {
+        session.run("SET statement_timeout = '5ms'");
+        let failure = failure(&session, read);
+        failures += 1;
+        if failure.sqlstate != "57014" || failures > 300 {
+            break failure;
+        }
+        session.run("SET statement_timeout = 0");
+    };
+    assert_eq!(last.sqlstate, "53000", "{last:?}");
+    assert!(session.sql("SELECT 1").is_err());
+    assert_eq!(feeds.session("next").text(read), "30000");
+}
+
+#[test]
 fn a_feed_without_changes_lets_the_log_of_others_go() {
     let feeds = Feeds::new();
     let session = feeds.session("session");
