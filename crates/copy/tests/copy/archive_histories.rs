@@ -1,4 +1,5 @@
-//! Random histories of two tables, with kills of the archive and the server. Every moment is restored as it was.
+//! Random histories of two tables, with expiry, tables that are dropped, and kills of the archive and the server. Every moment is
+//! restored as it was.
 
 use std::process::Child;
 use std::time::Duration;
@@ -31,7 +32,7 @@ fn statement(random: &mut Random, letter: char, number: usize, may_clear: bool) 
     let (partition, row) = (format!("{letter}{}", random.below(3)), random.below(8));
     let key = format!("partition_key = '{partition}' AND row_key = '{row}'");
     let write = |function: &str, bag: &str| format!("SELECT {function}('{table}', '{partition}', '{row}', {bag})");
-    match random.below(12) {
+    match random.below(13) {
         0..4 => write(
             "insert_or_replace_entity",
             &format!("'{{\"N\": {number}, \"D\": 1.5, \"L@odata.type\": \"Edm.Int64\", \"L\": \"7\"}}'"),
@@ -53,9 +54,24 @@ fn statement(random: &mut Random, letter: char, number: usize, may_clear: bool) 
         10 => format!(
             "UPDATE {relation} SET partition_key = partition_key || 'm{number}' WHERE partition_key LIKE '{letter}%' AND length(properties::text) > 5000"
         ),
+        // Its first entities have expired from the beginning.
+        11 => write(
+            "insert_or_replace_entity",
+            "'{\"E@odata.type\": \"Edm.DateTime\", \"E\": \"2020-01-01T00:00:00Z\"}'",
+        ),
         _ if may_clear && random.chance(30) => format!("TRUNCATE {relation}"),
         _ => format!("DELETE FROM {relation} WHERE partition_key = '{partition}'"),
     }
+}
+
+fn killed(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn create(session: &Session, table: &str) {
+    session.run(&format!("SELECT create_table('{table}')"));
+    session.run(&format!("SELECT set_expiry('{table}', 'E')"));
 }
 
 #[test]
@@ -72,7 +88,7 @@ fn history(seed: u64) {
     let mut first = session(&cluster);
     first.run("CREATE EXTENSION IF NOT EXISTS table_service");
     for table in TABLES {
-        first.run(&format!("SELECT create_table('{table}')"));
+        create(&first, table);
         first.run(&format!(
             "SELECT count(insert_entity('{table}', 'a' || n % 3, n::text, '{{\"N\": 0}}')) FROM generate_series(1, 20) AS n"
         ));
@@ -103,10 +119,7 @@ fn history(seed: u64) {
             0..6 => {
                 // Killed at any moment.
                 match keeper.take() {
-                    Some(mut child) => {
-                        child.kill().unwrap();
-                        child.wait().unwrap();
-                    }
+                    Some(child) => killed(child),
                     None => keeper = Some(start(&following)),
                 }
             }
@@ -114,14 +127,27 @@ fn history(seed: u64) {
                 cluster.crash();
                 (first, second, is_open) = (session(&cluster), session(&cluster), false);
             }
-            7..14 if !is_open => {
+            7 if !is_open => {
+                first.run("SELECT expire_entities()");
+            }
+            8 if !is_open => {
+                if let Some(child) = keeper.take() {
+                    killed(child);
+                }
+                let table = random.pick(&TABLES);
+                first.run(&format!("SELECT delete_table('{table}')"));
+                create(&first, table);
+                // A new table can be restored from where an archive has read it.
+                succeeds(&once);
+            }
+            9..15 if !is_open => {
                 second.run("BEGIN");
                 is_open = true;
             }
-            14..24 if is_open => {
+            7..22 if is_open => {
                 second.run(&statement(&mut random, 'b', number, false));
             }
-            24..28 if is_open => {
+            22..28 if is_open => {
                 second.run(if random.chance(80) { "COMMIT" } else { "ROLLBACK" });
                 is_open = false;
             }
@@ -145,9 +171,8 @@ fn history(seed: u64) {
     if is_open {
         second.run("COMMIT");
     }
-    if let Some(mut child) = keeper.take() {
-        child.kill().unwrap();
-        child.wait().unwrap();
+    if let Some(child) = keeper.take() {
+        killed(child);
     }
     succeeds(&once);
     succeeds(&["archive", "--verify", text(&path)]);
