@@ -418,7 +418,7 @@ fn damage_is_named_wherever_it_is() {
     let path = kept.path();
     let verify = ["archive", "--verify", text(&path)];
     succeeds(&verify);
-    let stride: usize = std::env::var("STRIDE").map_or(97, |stride| stride.parse().unwrap());
+    let stride: usize = std::env::var("STRIDE").map_or(11, |stride| stride.parse().unwrap());
     let names: Vec<PathBuf> = std::fs::read_dir(&path)
         .unwrap()
         .map(|entry| entry.unwrap().path())

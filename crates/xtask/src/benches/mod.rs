@@ -44,6 +44,12 @@ pub enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<String>,
     },
+    /// An archive: its first base, how far it is behind, its size, and a restore
+    Archive {
+        /// `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<String>,
+    },
     /// The same queries with property indexes and without, where they gain nothing from them
     Indexes {
         /// Compare instructions instead of time; it takes an hour and needs valgrind
@@ -85,7 +91,8 @@ pub fn measure(pg: Option<u32>, bench: Option<Bench>) -> Result {
         Some(Bench::Growth { arguments }) => programs::growth(environment, &arguments),
         Some(Bench::Bulk { arguments }) => programs::bulk(environment, &arguments),
         Some(Bench::Expiry { arguments }) => programs::expiry(environment, &arguments),
-        Some(Bench::Feeds { arguments }) => programs::feeds(environment, &arguments),
+        Some(Bench::Feeds { arguments }) => programs::with_feeds(environment, "feeds", &arguments),
+        Some(Bench::Archive { arguments }) => programs::with_feeds(environment, "archive", &arguments),
         Some(Bench::Indexes { counted, arguments }) => programs::indexes(environment, &arguments, counted),
         Some(Bench::Stress { arguments }) => programs::stress(environment, &arguments),
         Some(Bench::Model { arguments }) => programs::model(environment, &arguments),

@@ -65,8 +65,8 @@ pub fn expiry(environment: &Environment, arguments: &[String]) -> Result {
     measure(environment, "expiry", arguments, &UNDISTURBED, &[])
 }
 
-/// The costs of a change feed.
-pub fn feeds(environment: &Environment, arguments: &[String]) -> Result {
+/// A program that measures change feeds and what follows them.
+pub fn with_feeds(environment: &Environment, name: &'static str, arguments: &[String]) -> Result {
     run(&mut environment.cargo(["build", "--release", "-p", "table_service_copy", "--quiet"]))?;
     let copy = environment
         .target()
@@ -74,7 +74,7 @@ pub fn feeds(environment: &Environment, arguments: &[String]) -> Result {
         .display()
         .to_string();
     let settings = with(&UNDISTURBED, &["wal_level=logical"]);
-    measure(environment, "feeds", arguments, &settings, &["--copy", &copy])
+    measure(environment, name, arguments, &settings, &["--copy", &copy])
 }
 
 /// One partition under load.
