@@ -31,9 +31,6 @@ impl Data {
     }
 
     /// Creates the table as one of the service and loads it.
-    ///
-    /// # Errors
-    /// What the server says.
     pub async fn create(&self, client: &Client) -> Result<(), Error> {
         client
             .execute("SELECT table_service.create_table($1)", &[&self.table])
@@ -61,9 +58,6 @@ impl Data {
     }
 
     /// Fills a table, whose columns are the four of an entity, in random key order.
-    ///
-    /// # Errors
-    /// What the server says.
     pub async fn load(&self, client: &Client, table: &str, properties: &str) -> Result<(), Error> {
         let sql = format!(
             "SELECT setseed(0.5);

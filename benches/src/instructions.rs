@@ -16,9 +16,6 @@ pub struct Instructions {
 
 impl Instructions {
     /// Of the process that serves this client. callgrind writes to this directory.
-    ///
-    /// # Errors
-    /// What the server says.
     pub async fn of(client: &Client, directory: PathBuf) -> Result<Instructions, Error> {
         let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
         let prefix = format!("callgrind.{pid}.");

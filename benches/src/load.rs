@@ -76,9 +76,6 @@ impl Measured {
 }
 
 /// Lets a worker work for a time. The last step may end later, and its time counts.
-///
-/// # Errors
-/// The first error of a step.
 pub async fn run(worker: &mut impl Worker, time: Duration) -> Result<Measured, Error> {
     let mut measured = Measured::nothing()?;
     let start = Instant::now();
@@ -97,9 +94,6 @@ pub async fn run(worker: &mut impl Worker, time: Duration) -> Result<Measured, E
 }
 
 /// Lets all workers work at once for a time.
-///
-/// # Errors
-/// The first error of a step.
 pub async fn run_all<W: Worker + Send + 'static>(workers: &mut Vec<W>, time: Duration) -> Result<Measured, Error> {
     let mut running = tokio::task::JoinSet::new();
     for mut worker in workers.drain(..) {

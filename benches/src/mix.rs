@@ -102,8 +102,6 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// # Errors
-    /// What the server says.
     pub async fn new(connection: &str, partition: Partition, mix: Mix) -> Result<Driver, Error> {
         let client = connect(connection).await?;
         Ok(Driver {
@@ -169,8 +167,6 @@ pub struct Inserter {
 }
 
 impl Inserter {
-    /// # Errors
-    /// What the server says.
     pub async fn new(connection: &str, partition: Partition, batch: usize) -> Result<Inserter, Error> {
         let client = connect(connection).await?;
         let sql = if batch == 1 {

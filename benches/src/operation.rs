@@ -240,9 +240,6 @@ const OWN: u64 = 1000;
 
 impl OperationWorker {
     /// `client` tells this client from others that work at the same time.
-    ///
-    /// # Errors
-    /// What the server says.
     pub async fn new(
         connection: &str,
         operation: Operation,
@@ -278,9 +275,6 @@ impl OperationWorker {
     }
 
     /// Counts the instructions of the server process that does the work.
-    ///
-    /// # Errors
-    /// What the server says.
     pub async fn instructions(&self, directory: PathBuf) -> Result<Instructions, Error> {
         Instructions::of(&self.client, directory).await
     }

@@ -31,9 +31,6 @@ impl<T: AsRef<str> + std::fmt::Debug> ToSql for Text<T> {
 
 /// Connects as a connection string says (`host=… dbname=…` or a URL). The connection runs in the background of the calling
 /// runtime.
-///
-/// # Errors
-/// What the server or the network says.
 pub async fn connect(connection: &str) -> Result<Client, Error> {
     let (client, background) = tokio_postgres::connect(connection, NoTls).await?;
     tokio::spawn(async {
@@ -44,9 +41,6 @@ pub async fn connect(connection: &str) -> Result<Client, Error> {
 }
 
 /// Runs a statement, and returns how many seconds it takes.
-///
-/// # Errors
-/// What the server says.
 pub async fn timed(client: &Client, sql: &str) -> Result<f64, Error> {
     let began = Instant::now();
     client.simple_query(sql).await?;

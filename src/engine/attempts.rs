@@ -92,9 +92,6 @@ impl ClockReading {
     }
 
     /// Does the same as [`ClockReading::settle`], for one of many entities in a partition.
-    ///
-    /// # Errors
-    /// As there.
     pub fn settle_key(
         &self,
         table: &Table,

@@ -110,9 +110,6 @@ impl Bulk<'_> {
 
     /// Changes entities in key order from `start` on, at most `top` of them, until `time_limit` is over. Each call changes or
     /// examines at least one.
-    ///
-    /// # Errors
-    /// As [`Bulk::run`].
     pub fn step(&self, start: Option<KeyPair>, top: u64, time_limit: Duration) -> Result<Step, Error> {
         let began = Instant::now();
         let mut step = Step {

@@ -269,9 +269,6 @@ pub fn refuse_foreign_code(table: pg_sys::Oid) -> Result<(), Refused> {
 
 /// Refuses a table of the extension if a statement on it could run code of others. As it was created it has none, though its parts belong to
 /// pg_database_owner, who has the rights of nobody. Until the end of the transaction nobody adds any.
-///
-/// # Errors
-/// Those of [`refuse_foreign_code`].
 pub fn refuse_foreign_code_of_own(table: pg_sys::Oid) -> Result<(), Refused> {
     let lock = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
     // SAFETY: the function locks any OID.

@@ -107,9 +107,6 @@ impl Server {
 
     /// Connects to the addresses of the name, and makes each connection ready. Each address has its own limit, and a silent one delays no
     /// other one. Returns the first connection that is accepted, or else one that has answered.
-    ///
-    /// # Errors
-    /// Why no address can be used.
     pub async fn connect<T, E, F>(
         &self,
         make_ready: impl FnOnce(Opened) -> F + Clone + Send + 'static,
@@ -181,9 +178,6 @@ impl Server {
     }
 
     /// Cancels the statement that a connection is running.
-    ///
-    /// # Errors
-    /// Why the server cannot be reached.
     pub async fn cancel(&self, token: CancelToken) -> Result<(), Error> {
         match &self.tls {
             Some(tls) => token.cancel_query(tls.clone()).await,
@@ -193,9 +187,6 @@ impl Server {
 }
 
 /// Connects over the socket in a directory, to a server of one's own.
-///
-/// # Errors
-/// Why it cannot be reached.
 pub async fn open_socket(directory: &Path, role: &str, database: &str) -> Result<Opened, Error> {
     let mut config = Config::new();
     config.host_path(directory).user(role).dbname(database);

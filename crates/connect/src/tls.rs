@@ -16,9 +16,6 @@ pub struct Certificates {
 
 impl Certificates {
     /// Reads a PEM file, or those of the system, which may have none.
-    ///
-    /// # Errors
-    /// The problem of the file.
     pub fn read(file: Option<&Path>) -> Result<Certificates, String> {
         let mut roots = RootCertStore::empty();
         match file {
@@ -50,9 +47,6 @@ impl Certificates {
 }
 
 /// Returns the certificates of a PEM file.
-///
-/// # Errors
-/// The problem of the file.
 pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
     let certificates = CertificateDer::pem_file_iter(file)

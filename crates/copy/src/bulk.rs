@@ -67,9 +67,6 @@ pub struct Bulk {
 
 impl Bulk {
     /// How many entities of a table are selected.
-    ///
-    /// # Errors
-    /// A source that cannot be read; a record of a file that is no entity.
     pub async fn count(self: &Arc<Bulk>, table: &str) -> Result<u64, Failure> {
         let counted = Arc::new(Mutex::new(0));
         let add = |count: u64| {

@@ -31,9 +31,6 @@ pub fn anew(path: &Path) -> Result<File> {
 }
 
 /// Does the same as [`anew`], but makes a file for the user alone.
-///
-/// # Errors
-/// As [`anew`].
 pub fn anew_private(path: &Path) -> Result<File> {
     create(path, PRIVATE)
 }
@@ -70,9 +67,6 @@ fn create_new(path: &Path, mode: u32) -> Result<File> {
 }
 
 /// Makes a file without a name, in the directory for temporary files. It is gone when nobody has it open.
-///
-/// # Errors
-/// What the operating system says.
 pub fn unnamed() -> Result<File> {
     // `tempfile::tempfile` does the same, but its file is readable by others until its mode is changed.
     OpenOptions::new()
@@ -108,9 +102,6 @@ pub fn alone(path: &Path) -> Result<File> {
 }
 
 /// Does the same as [`alone`], but makes a file for the user alone.
-///
-/// # Errors
-/// As [`alone`].
 pub fn alone_private(path: &Path) -> Result<File> {
     alone_with(path, PRIVATE)
 }
@@ -181,9 +172,6 @@ pub fn contents(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
 }
 
 /// Puts a whole file into the place of another one. `private`: for the user alone.
-///
-/// # Errors
-/// What the operating system says.
 pub fn replaced(path: &Path, bytes: &[u8], private: bool) -> Result<()> {
     let temporary = beside(path, ".new");
     let mut file = create(&temporary, if private { PRIVATE } else { SHARED })?;

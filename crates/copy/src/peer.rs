@@ -31,8 +31,6 @@ pub struct SourceOptions<'a> {
 }
 
 impl Source {
-    /// # Errors
-    /// A location that cannot be a source.
     pub fn new(location: Location, options: &SourceOptions<'_>) -> Result<Source, Failure> {
         Ok(match location {
             Location::Rest(endpoint) => Source::Rest(Box::new(RestSource::new(
@@ -68,9 +66,6 @@ impl Source {
     }
 
     /// What the source's clock shows; `None` for files.
-    ///
-    /// # Errors
-    /// What the source says.
     pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
         match self {
             Source::Rest(source) => source.clock().await,
@@ -86,8 +81,6 @@ impl Source {
         }
     }
 
-    /// # Errors
-    /// What the source says.
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {
         match self {
             Source::Rest(source) => source.tables().await,
@@ -98,9 +91,6 @@ impl Source {
     }
 
     /// The number of entities and of bytes of a table, as far as they are known without reading it.
-    ///
-    /// # Errors
-    /// What the source says.
     pub async fn estimate(&self, table: &str) -> Result<(Option<u64>, Option<u64>), Failure> {
         match self {
             Source::Rest(_) | Source::Archive(_) => Ok((None, None)),
@@ -109,8 +99,6 @@ impl Source {
         }
     }
 
-    /// # Errors
-    /// What the source says.
     pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
         match self {
             Source::Rest(source) => source.ranges(table, readers).await,
@@ -120,8 +108,6 @@ impl Source {
         }
     }
 
-    /// # Errors
-    /// What the source says.
     pub async fn read(
         &self,
         table: &str,
@@ -138,9 +124,6 @@ impl Source {
     }
 
     /// The stored access policies of a table as JSON; `None` if the source has none.
-    ///
-    /// # Errors
-    /// What the source says.
     pub async fn policies(&self, table: &str) -> Result<Option<String>, Failure> {
         match self {
             Source::Rest(source) => source.client().policies(table).await.map(Some),
@@ -150,8 +133,6 @@ impl Source {
         }
     }
 
-    /// # Errors
-    /// What the source says.
     pub async fn service_properties(&self) -> Result<Option<String>, Failure> {
         match self {
             Source::Rest(source) => source.client().service_properties().await.map(Some),
@@ -169,8 +150,6 @@ pub enum Target {
 }
 
 impl Target {
-    /// # Errors
-    /// A location that cannot be a target.
     pub fn new(
         location: Location,
         files: &FileOptions,
@@ -194,9 +173,6 @@ impl Target {
     }
 
     /// Returns whether a table is there; `None` if the target cannot say.
-    ///
-    /// # Errors
-    /// What the target says.
     pub async fn has(&self, table: &str) -> Result<Option<bool>, Failure> {
         match self {
             Target::Rest(target) => target.has(table).await.map(Some),
@@ -206,9 +182,6 @@ impl Target {
     }
 
     /// Checks that what is to happen to entities that are there already can happen.
-    ///
-    /// # Errors
-    /// That it cannot in files.
     pub fn check_conflicts(&self, on_conflict: OnConflict) -> Result<(), Failure> {
         match self {
             Target::Files(_) if !matches!(on_conflict, OnConflict::Fail | OnConflict::Replace) => Err(Failure::usage(
@@ -219,9 +192,6 @@ impl Target {
     }
 
     /// Checks that there is room for so many tables.
-    ///
-    /// # Errors
-    /// That it is one file.
     pub fn check_room(&self, tables: usize) -> Result<(), Failure> {
         match self {
             Target::Files(files) if tables > 1 && files.holds_one_table() => Err(Failure::usage(format!(
@@ -233,9 +203,6 @@ impl Target {
     }
 
     /// Deletes the entities that have these keys, if they are there. Files keep theirs.
-    ///
-    /// # Errors
-    /// What the target says.
     pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
         match self {
             Target::Rest(target) => target.delete(table, keys).await,
@@ -245,9 +212,6 @@ impl Target {
     }
 
     /// Stores the policies of a table; false if the target cannot hold them.
-    ///
-    /// # Errors
-    /// What the target says.
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<bool, Failure> {
         match self {
             Target::Rest(target) => target.client().set_policies(table, json).await.map(|()| true),
@@ -256,8 +220,6 @@ impl Target {
         }
     }
 
-    /// # Errors
-    /// What the target says.
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
         match self {
             Target::Rest(target) => target.client().set_service_properties(json).await,

@@ -191,9 +191,6 @@ impl LaneWriter {
 }
 
 /// Copies a table, or the ranges of it that an earlier run has left. Returns early, without an error, when it is to stop.
-///
-/// # Errors
-/// What ends the copy.
 pub async fn copy_table(copy: &Arc<CopyContext>, name: &str) -> Result<TableReport, Failure> {
     // A file has its entities in the order of the source.
     let readers = match copy.target {

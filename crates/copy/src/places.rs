@@ -13,22 +13,15 @@ use crate::printable::{self, tell};
 use crate::progress::Style;
 
 /// What `--from` says.
-///
-/// # Errors
-/// That it is missing.
 pub fn from_of(from: Option<&Secret>) -> Result<&Secret, Failure> {
     from.ok_or_else(|| Failure::usage("--from SOURCE is missing; --help explains it."))
 }
 
 impl TwoPlaces {
-    /// # Errors
-    /// That it is missing.
     pub fn from(&self) -> Result<&Secret, Failure> {
         from_of(self.from.as_ref())
     }
 
-    /// # Errors
-    /// That it is missing.
     pub fn to(&self) -> Result<&Secret, Failure> {
         self.to
             .as_ref()
@@ -58,8 +51,6 @@ impl Options {
         }
     }
 
-    /// # Errors
-    /// A place that cannot be a source.
     pub fn source(&self, place: &Secret, since: Option<Ticks>) -> Result<Source, Failure> {
         Source::new(
             Location::read(place)?,
@@ -73,16 +64,11 @@ impl Options {
         )
     }
 
-    /// # Errors
-    /// A place that cannot be a target.
     pub fn target(&self, place: &Secret) -> Result<Target, Failure> {
         Target::new(Location::read(place)?, &self.files(), self.patience(), &self.databases)
     }
 
     /// The tables that are asked for. A name is found regardless of case.
-    ///
-    /// # Errors
-    /// What the source says; a name that no table has.
     pub async fn chosen(&self, source: &Source) -> Result<Vec<String>, Failure> {
         for table in &self.tables {
             table_name::check_form(table)

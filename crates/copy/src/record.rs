@@ -28,9 +28,6 @@ pub struct Record {
 
 impl Record {
     /// Reads an entity in the payload form of the service.
-    ///
-    /// # Errors
-    /// Why it is no entity.
     pub fn from_json(json: &str) -> Result<Record, Error> {
         parse_entity(json).map(Record::from)
     }

@@ -18,9 +18,6 @@ pub struct Rejects {
 
 impl Rejects {
     /// Without a file the first reject ends the copy. With one, more than `most` do.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
     pub fn open(path: Option<PathBuf>, most: Option<u64>) -> Result<Rejects, Failure> {
         let file = path
             .map(|path| {

@@ -102,9 +102,6 @@ fn checked(bytes: &[u8]) -> Option<&[u8]> {
 
 impl Journal {
     /// Reads the file if it is there. Without a path nothing is kept.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or belongs to another copy.
     pub fn open(path: Option<PathBuf>, job: Job) -> Result<Journal, Failure> {
         let mut state = State {
             version: VERSION,
@@ -163,9 +160,6 @@ impl Journal {
     }
 
     /// Notes that the feed is lost, before there is a new one of its name.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn lose_feed(&self) -> Result<(), Failure> {
         lock(&self.state).followed = Followed::Lost;
         self.save()
@@ -177,9 +171,6 @@ impl Journal {
     }
 
     /// There is a new feed of these tables: nothing counts as copied that was copied before it.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn begin_feed(&self, relations: BTreeMap<String, u32>) -> Result<(), Failure> {
         {
             let mut state = lock(&self.state);
@@ -266,9 +257,6 @@ impl Journal {
     }
 
     /// Writes the file anew and puts it in the place of the old one, so that there is always a whole one.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn save(&self) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };
         // One at a time: they share the temporary file.

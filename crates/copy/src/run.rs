@@ -36,9 +36,6 @@ mod restore;
 mod rounds;
 
 /// Does it, and returns the exit status.
-///
-/// # Errors
-/// Why it could not finish.
 pub async fn run(command_line: CommandLine) -> Result<u8, Failure> {
     match command_line.command {
         Some(Command::Verify(arguments)) => {

@@ -20,9 +20,6 @@ pub struct Selection {
 
 impl Selection {
     /// Reads a filter. Every entity passes `None`.
-    ///
-    /// # Errors
-    /// Why it is none.
     pub fn read(text: Option<&str>) -> Result<Selection, Failure> {
         let text = text.unwrap_or_default().trim();
         let filter = Filter::parse(text, None, Dialect::Service)

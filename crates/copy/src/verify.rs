@@ -84,9 +84,6 @@ fn bucket_of(record: &Record) -> usize {
 
 impl Verify {
     /// Compares a table.
-    ///
-    /// # Errors
-    /// A side that cannot be read.
     pub async fn table(self: &Arc<Verify>, table: &str) -> Result<Comparison, Failure> {
         let (source, target) = tokio::try_join!(self.summary(true, table), self.summary(false, table))?;
         let differing: Vec<usize> = (0..BUCKETS)

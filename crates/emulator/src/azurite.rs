@@ -219,9 +219,6 @@ impl AzuriteTable {
 
 impl Azurite {
     /// Returns the settings that the arguments ask for.
-    ///
-    /// # Errors
-    /// Those of azurite-table.
     pub fn settings(self) -> Result<EmulatorSettings, String> {
         Ok(EmulatorSettings {
             other_services: vec![

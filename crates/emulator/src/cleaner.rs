@@ -11,8 +11,6 @@ use crate::run_directory;
 pub struct Cleaner(Child);
 
 impl Cleaner {
-    /// # Errors
-    /// If this program cannot be run again.
     pub fn start(directory: &Path) -> Result<Cleaner, String> {
         let program = std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
         // In a process group of its own, no Ctrl-C reaches it. Under the name of azurite-table, the program would take other arguments.
@@ -38,9 +36,6 @@ impl Cleaner {
 }
 
 /// Waits for the end of the emulator, which ends the standard input, and cleans up.
-///
-/// # Errors
-/// If it cannot wait for the emulator.
 pub fn clean_up(directory: &Path) -> Result<(), String> {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     run_directory::remove_when_left(directory)

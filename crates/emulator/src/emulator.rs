@@ -22,9 +22,6 @@ use crate::settings::{EmulatorSettings, under_name_of_option};
 const LONGEST_SOCKET: usize = 92;
 
 /// Runs the emulator until SIGTERM or SIGINT.
-///
-/// # Errors
-/// Why it does not start, or why it had to end.
 pub fn run(options: EmulatorSettings) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

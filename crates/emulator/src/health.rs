@@ -7,9 +7,6 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks that the emulator is ready, and returns its report.
-///
-/// # Errors
-/// Why it is not.
 pub fn check(admin_port: u16) -> Result<String, String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, admin_port));
     let answer = request(address).map_err(|error| format!("no emulator answers on {address}: {error}"))?;

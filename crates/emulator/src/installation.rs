@@ -26,9 +26,6 @@ pub struct Installation {
 impl Installation {
     /// Finds the given directory of programs; else the PostgreSQL that came with this program, or the latest major version that
     /// has the extension. Data need the major version that has made them.
-    ///
-    /// # Errors
-    /// The missing part.
     pub fn find(given: Option<&Path>, data: Option<&Path>) -> Result<Installation, String> {
         let made_by = data.and_then(|data| read_of_server(&data.join("PG_VERSION")).ok());
         let made_by: Option<u32> = made_by.and_then(|major| major.trim().parse().ok());
@@ -78,9 +75,6 @@ impl Installation {
     }
 
     /// Returns these programs, or a copy of them in a new directory if the server's user cannot reach them, as in a home directory.
-    ///
-    /// # Errors
-    /// If they cannot be copied.
     pub fn for_user(self, owner: ServerUser, directory: &Path) -> Result<Installation, String> {
         let Some(bundle) = self.bundle.as_ref().filter(|bundle| !self.is_usable(bundle, owner)) else {
             return Ok(self);

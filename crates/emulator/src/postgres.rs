@@ -50,9 +50,6 @@ pub struct Server {
 
 impl Server {
     /// Makes the data if they do not exist, starts the server and waits for it. Its databases have the extension.
-    ///
-    /// # Errors
-    /// The message of PostgreSQL.
     pub async fn start(installation: &Installation, settings: &Settings) -> Result<Server, String> {
         if settings.data.exists() {
             wait_for_end(&settings.data).await?;

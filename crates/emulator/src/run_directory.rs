@@ -65,9 +65,6 @@ impl RunDirectory {
     }
 
     /// Makes the log of the server.
-    ///
-    /// # Errors
-    /// If it cannot be made.
     pub fn log(&self) -> Result<File, String> {
         let log = self.directory.join(LOG);
         new_file(&log).map_err(|error| problem(&log, &error))
@@ -191,9 +188,6 @@ fn is_left(directory: &Path) -> bool {
 }
 
 /// Waits until the emulator of that directory has ended, then stops its server and removes the directory.
-///
-/// # Errors
-/// If it cannot wait.
 pub fn remove_when_left(directory: &Path) -> Result<(), String> {
     match File::open(directory.join(LOCK)) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}

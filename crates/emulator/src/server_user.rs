@@ -54,9 +54,6 @@ fn user(line: &str, name: &str) -> Option<ServerUser> {
 }
 
 /// Makes a directory that belongs to the server. Its name must be free.
-///
-/// # Errors
-/// If it cannot be made.
 pub fn owned(directory: &Path, owner: ServerUser) -> Result<(), String> {
     // Only the server may look into it, whatever the umask is.
     let made = DirBuilder::new().mode(0o700).create(directory);
@@ -117,9 +114,6 @@ pub fn kept_file(path: &Path) -> std::io::Result<File> {
 }
 
 /// Reads a small file that the server has made: no link, no pipe, and not much of it.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn read_of_server(path: &Path) -> std::io::Result<String> {
     const LARGEST: u64 = 64 << 10;
     let mut options = File::options();

@@ -71,8 +71,6 @@ impl<'r> Input<'r> {
         Input::at(Box::new(text.as_bytes()), position)
     }
 
-    /// # Errors
-    /// Errors of the operating system.
     pub fn new(mut raw: impl Read + 'r) -> std::io::Result<Input<'r>> {
         let mut head = [0; 3];
         let mut length = 0;
@@ -116,9 +114,6 @@ impl<'r> Input<'r> {
     }
 
     /// Returns the bytes that come next, as far as they are read; empty at the end.
-    ///
-    /// # Errors
-    /// Errors of the operating system or the decoder.
     pub fn fill(&mut self) -> Result<&[u8], Fault> {
         while self.begin == self.end && !self.ended {
             match self.raw.read(&mut self.buffer) {
@@ -133,8 +128,6 @@ impl<'r> Input<'r> {
         Ok(self.buffer.get(self.begin..self.end).unwrap_or_default())
     }
 
-    /// # Errors
-    /// As [`Input::fill`].
     pub fn peek(&mut self) -> Result<Option<u8>, Fault> {
         Ok(self.fill()?.first().copied())
     }

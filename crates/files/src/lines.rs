@@ -10,9 +10,6 @@ pub enum Line {
 }
 
 /// Reads the next line into `line`; `None` at the end.
-///
-/// # Errors
-/// A file that cannot be read any further.
 pub fn next(input: &mut Input<'_>, line: &mut Vec<u8>) -> Result<Option<Line>, Fault> {
     line.clear();
     input.begin_record();

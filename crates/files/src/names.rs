@@ -30,9 +30,6 @@ impl Names {
     }
 
     /// Writes the header.
-    ///
-    /// # Errors
-    /// Those of the output.
     pub fn write_header<W: Write>(&self, rows: &mut csv::Writer<W>) -> csv::Result<()> {
         for name in [PARTITION_KEY, ROW_KEY, TIMESTAMP] {
             rows.write_field(name)?;
@@ -45,9 +42,6 @@ impl Names {
     }
 
     /// Writes the row of an entity.
-    ///
-    /// # Errors
-    /// Those of the output.
     pub fn write<W: Write>(&self, rows: &mut csv::Writer<W>, entity: &Entity<'_>) -> csv::Result<()> {
         rows.write_field(entity.partition_key.unwrap_or_default())?;
         rows.write_field(entity.row_key.unwrap_or_default())?;

@@ -70,9 +70,6 @@ fn payload(json: &str) -> Option<String> {
 }
 
 /// Reads an entity in either form.
-///
-/// # Errors
-/// Why it is none.
 pub fn entity(text: &[u8]) -> Result<ParsedEntity, String> {
     let text = std::str::from_utf8(text).map_err(|_| "The text is not UTF-8".to_owned())?;
     let payload = payload(text);

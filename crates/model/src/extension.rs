@@ -51,9 +51,6 @@ pub struct Extension {
 
 impl Extension {
     /// Returns the version of the extension that [`LOOK`] has found, if `program` may call the functions of the schema.
-    ///
-    /// # Errors
-    /// Why the database cannot be used.
     pub fn usable(found: Option<Extension>, program: &str) -> Result<String, String> {
         const LACKS: &str =
             "the database lacks the extension table_service: run CREATE EXTENSION table_service in it, as its owner";

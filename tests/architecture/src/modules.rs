@@ -58,10 +58,6 @@ pub enum Kind {
 
 impl Crate {
     /// Reads the crate whose root file is `root`. `test` says that it is a test itself.
-    ///
-    /// # Errors
-    ///
-    /// A file that does not exist, or that is not Rust.
     pub fn read(name: &str, root: &Path, test: bool, read: Read) -> Result<Self, String> {
         let mut modules = Vec::new();
         let module = Module::new(name, root, None, false, test);

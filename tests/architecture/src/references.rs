@@ -82,10 +82,6 @@ fn is_path_with_symbol(text: &str) -> bool {
 }
 
 /// The commands that a text names and that do not exist: `cargo xtask NAME` and `make NAME`. Returns their lines and names.
-///
-/// # Errors
-///
-/// Never.
 pub fn commands(
     text: &str,
     tasks: &BTreeSet<String>,

@@ -69,9 +69,6 @@ const BEGINNINGS: [&str; 8] = [
 ];
 
 /// Returns the statements that stand in another file of the gateway than that for statements.
-///
-/// # Errors
-/// The file is no Rust.
 pub fn check_statements(path: &Path, text: &str) -> Result<Vec<String>, String> {
     let Some((_, file)) = STATEMENTS
         .iter()
@@ -102,9 +99,6 @@ fn find_literals(tokens: TokenStream, found: &mut impl FnMut(usize, &str)) {
 }
 
 /// Returns everything that stands in the wrong place in this file, one text for each finding.
-///
-/// # Errors
-/// The file is no Rust.
 pub fn check(path: &Path, text: &str) -> Result<Vec<String>, String> {
     let tokens: TokenStream = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
     let mut findings = Vec::new();

@@ -49,10 +49,6 @@ fn text<'a>(value: &'a Value, member: &str) -> &'a str {
 }
 
 /// The text files of the repository with their paths from its root: what git would list, without asking git.
-///
-/// # Errors
-///
-/// A directory that cannot be read.
 pub fn text_files() -> Result<Vec<(PathBuf, String)>, String> {
     let root = root();
     let mut found = Vec::new();

@@ -167,9 +167,6 @@ impl Service {
     }
 
     /// A session of a client, on one of the servers.
-    ///
-    /// # Errors
-    /// Why the server does not take it.
     pub fn try_session(&self, client: usize) -> Result<Session, Failure> {
         if let Some(promoted) = self.promoted.get() {
             return self.standbys[*promoted].try_session(self.database, self.role, "history");

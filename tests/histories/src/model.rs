@@ -125,9 +125,6 @@ pub type Partition = BTreeMap<Key, Slot>;
 
 impl Write {
     /// What the write does to an entity: its new properties, `None` if it deletes it.
-    ///
-    /// # Errors
-    /// Why it is refused.
     pub fn apply(&self, entity: Option<&Properties>) -> Result<Option<Properties>, Refusal> {
         let set = |mut properties: Properties| {
             properties.insert(VERSION.to_owned(), self.id);

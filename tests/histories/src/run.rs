@@ -100,9 +100,6 @@ pub fn record(service: &Service, seed: u64, size: &Size, faults: &[Fault]) -> Ve
 }
 
 /// Runs a seed and checks its histories.
-///
-/// # Errors
-/// What is wrong.
 pub fn run(service: &Service, seed: u64, size: &Size) -> Result<String, String> {
     let faults = Fault::of_seed(&mut Random::new(seed), size.faults, service);
     let histories = record(service, seed, size, &faults);

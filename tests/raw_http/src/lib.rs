@@ -248,9 +248,6 @@ impl Connection {
     }
 
     /// The same with a server that may be away.
-    ///
-    /// # Errors
-    /// Why it cannot be reached.
     pub fn try_open(address: SocketAddr) -> std::io::Result<Connection> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -263,9 +260,6 @@ impl Connection {
     }
 
     /// The socket, with which somebody else can end the connection.
-    ///
-    /// # Errors
-    /// Without a file descriptor left.
     pub fn socket(&self) -> std::io::Result<TcpStream> {
         self.stream.try_clone()
     }

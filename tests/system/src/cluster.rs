@@ -136,9 +136,6 @@ impl Cluster {
     }
 
     /// A session of a role in a database, if the server takes it.
-    ///
-    /// # Errors
-    /// Why it does not.
     pub fn try_session(&self, database: &str, role: &str, name: &str) -> Result<Session, Failure> {
         connect(&self.host, self.port, database, role, name)
     }

@@ -76,9 +76,6 @@ impl Fold {
     }
 
     /// Makes them.
-    ///
-    /// # Errors
-    /// A damaged file, what the operating system says.
     pub fn run(self, directory: &Directory) -> Result<Vec<Folded>, String> {
         let checker = Checker::new(directory, &self.manifest);
         let is_damaged = |number| checker.is_damaged(number);

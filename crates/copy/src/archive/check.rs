@@ -103,9 +103,6 @@ impl Listing {
 }
 
 /// Reads all files. Returns what is damaged, what is there and does no harm, and what can still be restored.
-///
-/// # Errors
-/// An archive without a manifest that can be read.
 pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing), Failure> {
     let Found { manifest, damage, .. } = directory.found()?;
     let checker = Checker::new(directory, &manifest);
@@ -163,9 +160,6 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
 }
 
 /// Lists what can be restored if nothing is damaged.
-///
-/// # Errors
-/// An archive without a manifest that can be read.
 pub fn list(directory: &Directory) -> Result<Listing, Failure> {
     let found = directory.found()?;
     Ok(listing(directory, &found.manifest, &|_| false))

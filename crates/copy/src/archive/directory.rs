@@ -127,9 +127,6 @@ impl Directory {
     }
 
     /// Takes the lock under which files are removed; `None` if somebody reads.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn remove_lock(&self) -> Result<Option<Reading>, Failure> {
         match created::alone_private(&self.of("reading")) {
             Ok(file) => Ok(Some(Reading { _lock: Some(file) })),
@@ -178,9 +175,6 @@ impl Directory {
     }
 
     /// Replaces the manifest. When this returns, the new one is on the disk, and so is every file that it names.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn set_manifest(&self, manifest: &Manifest) -> Result<(), Failure> {
         let replace = || -> std::io::Result<()> {
             let mut encoder = zstd::Encoder::new(Vec::new(), 3)?;
@@ -211,9 +205,6 @@ impl Directory {
     }
 
     /// What is in the directory.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn entries(&self) -> Result<Vec<Entry>, Failure> {
         let own: Vec<String> = [
             self.manifest_file(),
@@ -254,9 +245,6 @@ impl Directory {
     }
 
     /// Removes the segments and bases with these numbers, if they are there.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn remove(&self, is_gone: &dyn Fn(u64) -> bool) -> Result<(), Failure> {
         for entry in self.entries()? {
             if entry.number.is_some_and(is_gone) {

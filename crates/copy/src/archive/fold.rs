@@ -41,18 +41,12 @@ pub struct Stamp {
 /// Takes what a merge finds. Each function returns whether it wants more.
 pub trait Visitor {
     /// A version of an entity: as it was before a change, and after it.
-    ///
-    /// # Errors
-    /// What ends the merge.
     fn version(&mut self, stamp: &Stamp, before: Option<&Record>, after: Option<&Record>) -> Result<bool, String> {
         let _ = (stamp, before, after);
         Ok(true)
     }
 
     /// An entity as it is in the end. They come in the order of keys.
-    ///
-    /// # Errors
-    /// What ends the merge.
     fn entity(&mut self, record: Record) -> Result<bool, String>;
 }
 

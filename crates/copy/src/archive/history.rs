@@ -71,9 +71,6 @@ impl<'h> History<'h> {
     }
 
     /// The versions as lines of JSON, in the order of commits.
-    ///
-    /// # Errors
-    /// What the operating system says of the files.
     pub fn finish(self) -> Result<Sorted, String> {
         self.sorter.finish().map_err(|error| error.to_string())
     }

@@ -378,9 +378,6 @@ impl Manifest {
     }
 
     /// Reads the documents of a manifest's file.
-    ///
-    /// # Errors
-    /// Why they are none.
     pub fn from_lines(text: &[u8]) -> Result<Manifest, String> {
         let mut lines = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
         let read = |line: &[u8]| serde_json::from_slice::<Line>(line).map_err(|error| error.to_string());

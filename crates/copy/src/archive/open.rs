@@ -40,8 +40,6 @@ pub struct Wanted<'w> {
 pub type Notes = Vec<String>;
 
 impl Archive {
-    /// # Errors
-    /// That there is none, or that its manifest is damaged.
     pub fn open(path: &Path) -> Result<Archive, Failure> {
         let directory = Directory::new(path);
         let reading = directory.read_lock();

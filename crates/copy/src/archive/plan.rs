@@ -15,9 +15,6 @@ pub enum At {
 
 impl At {
     /// Reads a time of RFC 3339, or `latest`.
-    ///
-    /// # Errors
-    /// That it is neither.
     pub fn read(text: &str) -> Result<At, String> {
         if text.eq_ignore_ascii_case("latest") {
             return Ok(At::Latest);

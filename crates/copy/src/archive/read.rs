@@ -43,23 +43,16 @@ pub struct ChangeLine<'a> {
 }
 
 impl<'a> ChangeLine<'a> {
-    /// # Errors
-    /// Why the line is no change.
     pub fn read(line: &'a [u8]) -> Result<ChangeLine<'a>, String> {
         serde_json::from_slice(line).map_err(|error| format!("a line is no change: {error}"))
     }
 
-    /// # Errors
-    /// That it has none.
     pub fn position_and_moment(&self) -> Result<(Position, Moment), String> {
         let both = Position::parse(&self.position).zip(Moment::parse(&self.committed));
         both.ok_or_else(|| "a change has no position or no moment".to_owned())
     }
 
     /// The properties after the change; `None` if the change does not have them.
-    ///
-    /// # Errors
-    /// Why they are none.
     pub fn bag(&self) -> Result<Option<PropertiesBuf>, String> {
         let bag = self.properties.map(|json| parse_properties(json.get()));
         bag.transpose()
@@ -67,9 +60,6 @@ impl<'a> ChangeLine<'a> {
     }
 
     /// The line with these properties.
-    ///
-    /// # Errors
-    /// That they are no JSON.
     pub fn with_properties(&self, json: &[u8]) -> Result<Vec<u8>, String> {
         let properties: &RawValue = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         let line = ChangeLine {
@@ -131,9 +121,6 @@ impl Lines {
 }
 
 /// Looks whether a file is as it was written.
-///
-/// # Errors
-/// What is wrong with it.
 pub fn check_file(
     directory: &Directory,
     kind: Kind,

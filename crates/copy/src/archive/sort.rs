@@ -37,8 +37,6 @@ impl Sorter {
         }
     }
 
-    /// # Errors
-    /// What the operating system says of the file.
     pub fn push(&mut self, key: &[u8], document: &[u8]) -> Result<()> {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(key);
@@ -81,8 +79,6 @@ impl Sorter {
         Ok(())
     }
 
-    /// # Errors
-    /// What the operating system says of the files.
     pub fn finish(mut self) -> Result<Sorted> {
         self.sort();
         let runs = std::mem::take(&mut self.runs);
@@ -181,8 +177,6 @@ impl Sorted {
         self.heads.peek().map(|Reverse((key, ..))| key.as_slice())
     }
 
-    /// # Errors
-    /// What the operating system says of the files.
     pub fn next(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let Some(Reverse((key, index, document))) = self.heads.pop() else {
             return Ok(None);

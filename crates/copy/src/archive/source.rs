@@ -57,9 +57,6 @@ impl ArchiveSource {
     }
 
     /// Reads a table.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
     pub async fn read(&self, table: &str, chunks: Sender<Chunk>) -> Result<(), Failure> {
         let found = self.tables.iter().find(|(name, _)| name == table);
         let id = found.map(|(_, id)| *id);

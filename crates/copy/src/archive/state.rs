@@ -48,9 +48,6 @@ impl State {
     ///
     /// A change of a key is a `delete` and an `insert`. The insert lacks properties that are large: they are those that the delete before
     /// it has removed. So these are looked up first, again as long as one of them depends on another.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
     pub fn gather(
         directory: &Directory,
         manifest: &Manifest,
@@ -188,9 +185,6 @@ impl State {
     }
 
     /// Visits a table. Tables with smaller numbers cannot be visited afterwards.
-    ///
-    /// # Errors
-    /// What the files or the visitor say.
     pub fn visit(&mut self, id: u32, visitor: &mut dyn Visitor) -> Result<Outcome, String> {
         let Some(Wanted { base, clears, .. }) = self.wanted.remove(&id) else {
             return Err("a table is read twice".to_owned());

@@ -74,9 +74,6 @@ struct Page {
 
 impl SegmentWriter {
     /// Begins a segment.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn begin(directory: &Directory, number: u64, epoch: u32) -> Result<SegmentWriter, Failure> {
         let path = directory.file(Kind::Segment, number);
         let name = path.display().to_string();
@@ -104,9 +101,6 @@ impl SegmentWriter {
     }
 
     /// Goes on with a segment: what a run that was killed has left behind its end goes. Returns `None` if the segment is damaged.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn again(directory: &Directory, segment: &Segment) -> Result<Option<SegmentWriter>, Failure> {
         let path = directory.file(Kind::Segment, segment.number);
         let name = path.display().to_string();
@@ -144,9 +138,6 @@ impl SegmentWriter {
     }
 
     /// Writes a change into the page, which begins with it if there is none.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn add(&mut self, line: &[u8], position: Position, committed: Moment) -> Result<(), Failure> {
         let mut page = match self.page.take() {
             Some(page) => page,
@@ -171,9 +162,6 @@ impl SegmentWriter {
     }
 
     /// Takes back what was written since the page began.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn undo(&mut self) -> Result<(), Failure> {
         use std::io::{Seek, SeekFrom};
         self.page = None;
@@ -187,9 +175,6 @@ impl SegmentWriter {
     }
 
     /// Ends the page, and returns when it is on the disk.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn end_page(&mut self) -> Result<(), Failure> {
         let Some(page) = self.page.take() else { return Ok(()) };
         let done = end(page.frame).and_then(|hashed| hashed.file.sync_all().map(|()| hashed));
@@ -217,8 +202,6 @@ pub struct BaseWriter {
 }
 
 impl BaseWriter {
-    /// # Errors
-    /// What the operating system says.
     pub fn begin(directory: &Directory, number: u64) -> Result<BaseWriter, Failure> {
         let path = directory.file(Kind::Base, number);
         let name = path.display().to_string();
@@ -260,9 +243,6 @@ impl BaseWriter {
     }
 
     /// Returns when the base is on the disk.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn finish(mut self) -> Result<Contents, Failure> {
         let done = end(self.frame).and_then(|hashed| hashed.file.sync_all().map(|()| hashed));
         let hashed = done.map_err(|error| Failure::new(format!("{}: {error}", self.name)))?;

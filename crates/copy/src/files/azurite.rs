@@ -58,9 +58,6 @@ pub fn tables(input: &mut Input<'_>) -> Result<BTreeSet<Table>, Fault> {
 }
 
 /// Hands on the entities of a table, as the documents that the emulator keeps, until `take` wants no more.
-///
-/// # Errors
-/// A file that is damaged.
 pub fn entities(input: &mut Input<'_>, account: Option<&str>, table: &str, take: &mut Take<'_>) -> Result<(), Fault> {
     walk(
         input,
@@ -163,9 +160,6 @@ struct Entity<'j> {
 }
 
 /// The entity in the payload form of the service.
-///
-/// # Errors
-/// Why it is no entity.
 pub fn payload(document: &str) -> Result<String, String> {
     let entity: Entity<'_> =
         serde_json::from_str(document).map_err(|error| format!("It is no entity of azurite: {error}"))?;

@@ -25,9 +25,6 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     /// The next character that is no white space; `None` at the end.
-    ///
-    /// # Errors
-    /// A file that cannot be read any further.
     pub fn next(&mut self) -> Result<Option<u8>, Fault> {
         loop {
             let available = self.input.fill()?;
@@ -53,9 +50,6 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     /// Takes this character if it is next.
-    ///
-    /// # Errors
-    /// A file that cannot be read any further.
     pub fn accept(&mut self, byte: u8, sink: &mut Sink<'_>) -> Result<bool, Fault> {
         let is_next = self.next()? == Some(byte);
         if is_next {
@@ -65,9 +59,6 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     /// Returns the fault of a character that the document cannot have here.
-    ///
-    /// # Errors
-    /// A file that cannot be read any further.
     pub fn unexpected(&mut self, expected: &str) -> Result<Fault, Fault> {
         Ok(match self.next()? {
             None => self
@@ -92,9 +83,6 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     /// Reads a member's name and the colon behind it.
-    ///
-    /// # Errors
-    /// Something else.
     pub fn name(&mut self, sink: &mut Sink<'_>) -> Result<String, Fault> {
         if self.next()? != Some(b'"') {
             return Err(self.unexpected("a name")?);

@@ -205,9 +205,6 @@ pub fn read(
 
 /// Reads a text as the records of a table, and counts records and rejects. For the fuzz targets: it does all that the program
 /// does with a file.
-///
-/// # Errors
-/// A text that cannot be read any further.
 pub fn count(bytes: &[u8], format: &str, delimiter: u8, infer_types: bool) -> Result<(usize, usize), String> {
     let options = Options {
         format: Format::parse(format)?,

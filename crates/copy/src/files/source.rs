@@ -165,9 +165,6 @@ impl FileSource {
     }
 
     /// The ranges of a table: its files.
-    ///
-    /// # Errors
-    /// As [`FileSource::tables`].
     pub fn ranges(&self, table: &str) -> Result<Vec<Range>, Failure> {
         let files = self.files()?.remove(table).unwrap_or_default();
         if self.path.is_none() {
@@ -187,9 +184,6 @@ impl FileSource {
     }
 
     /// Reads a range from a position on.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
     pub async fn read(
         &self,
         table: &str,

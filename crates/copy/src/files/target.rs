@@ -123,9 +123,6 @@ impl FileTarget {
     }
 
     /// Writes a document beside the tables.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn write_document(&self, name: &str, text: &str) -> Result<bool, Failure> {
         let Some(path) = self.path.as_ref().filter(|_| self.is_directory) else {
             return Ok(false);
@@ -268,9 +265,6 @@ impl Writer {
     }
 
     /// Appends entities.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn write(&mut self, records: &[Record]) -> Result<(), Failure> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
@@ -294,9 +288,6 @@ impl Writer {
     }
 
     /// Brings everything to the disk, and returns the length that the file has then. A resumed copy goes on there.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn checkpoint(&mut self) -> Result<u64, Failure> {
         let compressed = self.spool().compressed;
         let Destination::Part(part, _) = &self.destination else {
@@ -316,9 +307,6 @@ impl Writer {
     }
 
     /// Ends the file and gives it its name.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.end().map_err(|error| self.failed(&error))?;
         let spool = match &self.destination {

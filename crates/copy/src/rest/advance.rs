@@ -29,9 +29,6 @@ impl Advance {
     }
 
     /// Notes a page: its first key, and the token of the next page.
-    ///
-    /// # Errors
-    /// What does not move.
     pub fn page(&mut self, first: Option<&str>, next: Option<&str>) -> Result<(), String> {
         match first {
             Some(first) if self.firsts.has(first) => {

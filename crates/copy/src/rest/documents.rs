@@ -184,33 +184,23 @@ fn properties_to_xml(json: &str) -> Result<String, String> {
 
 impl RestClient {
     /// The stored access policies of a table, as JSON.
-    ///
-    /// # Errors
-    /// What the service says.
     pub async fn policies(&self, table: &str) -> Result<String, Failure> {
         let xml = self.document(table, "comp=acl").await?;
         policies_from_xml(&xml)
             .map_err(|error| Failure::new(format!("{}: {table}: {}", self.name(), printable::said(&error))))
     }
 
-    /// # Errors
-    /// What the service says.
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<(), Failure> {
         let xml = policies_to_xml(json).map_err(|error| Failure::new(format!("{table}: {error}")))?;
         self.put_document(table, "comp=acl", xml).await
     }
 
     /// The properties of the service, as JSON.
-    ///
-    /// # Errors
-    /// What the service says.
     pub async fn service_properties(&self) -> Result<String, Failure> {
         let xml = self.document("", PROPERTIES).await?;
         properties_from_xml(&xml).map_err(|error| Failure::new(format!("{}: {}", self.name(), printable::said(&error))))
     }
 
-    /// # Errors
-    /// What the service says.
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
         let xml = properties_to_xml(json).map_err(|error| Failure::new(format!("service properties: {error}")))?;
         self.put_document("", PROPERTIES, xml).await

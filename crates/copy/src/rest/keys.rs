@@ -84,9 +84,6 @@ impl<'a> KeyReader<'a> {
     }
 
     /// The next page, which may have no entity, and where the table goes on behind it; `None` at the end.
-    ///
-    /// # Errors
-    /// What the service says.
     pub async fn next(&mut self) -> Result<Option<(Vec<Keyed>, Position)>, Failure> {
         if self.position == Some(Position::End) {
             return Ok(None);

@@ -46,9 +46,6 @@ impl RestSource {
     }
 
     /// What the service's clock shows.
-    ///
-    /// # Errors
-    /// What the service says.
     pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
         let resource = match &self.table {
             Some(table) => format!("{table}()"),
@@ -61,8 +58,6 @@ impl RestSource {
             .and_then(|date| Ticks::from_unix_seconds(date.unix_timestamp())))
     }
 
-    /// # Errors
-    /// What the service says.
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {
         if let Some(table) = self.client.only_table() {
             return Ok(vec![table.to_owned()]);
@@ -138,9 +133,6 @@ impl RestSource {
     /// The service does not say where its keys are. So short queries look for the first key behind a prefix, the one
     /// behind that prefix's last key, and so on. Together the ranges are the whole table, whatever the service's order
     /// of keys is: each begins where the one before it ends.
-    ///
-    /// # Errors
-    /// What the service says.
     pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
         if readers < 2 {
             return Ok(vec![Range::Filter(None)]);
@@ -283,9 +275,6 @@ impl RestSource {
     }
 
     /// Reads a range from a position on.
-    ///
-    /// # Errors
-    /// What the service says.
     pub async fn read(
         &self,
         table: &str,

@@ -70,9 +70,6 @@ impl RestTarget {
     }
 
     /// Returns whether a table is there.
-    ///
-    /// # Errors
-    /// What the service says.
     pub async fn has(&self, table: &str) -> Result<bool, Failure> {
         let answer = self.client.send(&Call::get(&format!("{table}()"), "$top=1")).await?;
         match answer.status.as_u16() {
@@ -83,9 +80,6 @@ impl RestTarget {
     }
 
     /// Deletes the entities that have these keys, if they are there.
-    ///
-    /// # Errors
-    /// What the service says.
     pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
         let delete = |key: &Key| {
             let resource = point(table, &key.partition_key, &key.row_key);

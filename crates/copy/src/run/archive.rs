@@ -40,8 +40,6 @@ const BUSY: f64 = 0.5;
 /// How often a table is read again because the server was away meanwhile.
 const TRIES: usize = 10;
 
-/// # Errors
-/// Why it could not finish.
 pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
     if let Some(directory) = &arguments.verify {
         return verify(directory, arguments.json);

@@ -54,9 +54,6 @@ const RENAMED: &str = "Tables were renamed";
 
 /// Makes a feed of the tables, or finds that of an earlier run. With a new feed nothing counts as copied. `None` if the source cannot
 /// have one: why is said and reported.
-///
-/// # Errors
-/// What the source or the target says.
 pub async fn begin(
     arguments: &CopyArguments,
     target: &Target,
@@ -132,9 +129,6 @@ fn name(report: &Report, asked_for: &[String]) -> String {
 
 /// Applies changes until there are few, and applying them takes less than `limit` seconds, or until it is told to stop. `tables`
 /// become those that are followed at the end.
-///
-/// # Errors
-/// What the source or the target says.
 pub async fn follow(
     arguments: &CopyArguments,
     copy: &Arc<CopyContext>,
@@ -326,9 +320,6 @@ async fn copy_again(
 }
 
 /// Says that the tables are copied again, and empties those of the target.
-///
-/// # Errors
-/// What the target says.
 async fn empty(
     arguments: &CopyArguments,
     target: &Target,

@@ -13,8 +13,6 @@ use crate::output;
 use crate::printable::{escaped, tell};
 use crate::selection::Selection;
 
-/// # Errors
-/// Why it could not finish.
 pub fn history(arguments: &HistoryArguments) -> Result<u8, Failure> {
     block_in_place(|| {
         let selection = Selection::read(Some(&arguments.filter))?;

@@ -25,8 +25,6 @@ use crate::write::{OnConflict, WriteMode};
 
 use super::rounds::round;
 
-/// # Errors
-/// Why it could not finish.
 pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     let Some(to) = &arguments.to else {
         return Err(Failure::usage("--to PLACE is missing; --help explains it."));

@@ -71,9 +71,6 @@ impl Archived {
     }
 
     /// Looks at the server's clock and log and at the feed.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn probe(&self) -> Result<Probe, Failure> {
         const NOW: &str = "SELECT pg_catalog.pg_current_wal_flush_lsn()::text, pg_catalog.clock_timestamp(), \
                            pg_catalog.concat_ws('/', s.system_identifier, d.oid) FROM pg_catalog.pg_control_system() AS s, \
@@ -109,9 +106,6 @@ impl Archived {
     }
 
     /// The names and OIDs of all tables.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn tables(&self) -> Result<Vec<(String, u32)>, Failure> {
         const TABLES: &str = "SELECT table_name, relation::pg_catalog.oid FROM table_service.query_tables(NULL::pg_catalog.text, \
                               NULL::pg_catalog.int8, NULL::pg_catalog.text, NULL::table_service.properties)";
@@ -127,9 +121,6 @@ impl Archived {
 
     /// Adds a table to the feed if it is not in it, and returns it as it is at a position: the feed has all changes behind that, and
     /// the entities are as they were there. Writers of the table wait for a moment.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn freeze(&self, table: &str) -> Result<Freeze, Failure> {
         let freeze = || async {
             match self.try_freeze(table).await {

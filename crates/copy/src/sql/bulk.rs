@@ -27,9 +27,6 @@ fn no_table(database: &Database, table: &str) -> Failure {
 }
 
 /// How many entities of a table pass a filter.
-///
-/// # Errors
-/// What the database says.
 pub async fn count(database: &Database, table: &str, filter: Option<&str>) -> Result<u64, Failure> {
     const COUNT: &str =
         "SELECT table_service.count_entities($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties)";
@@ -106,9 +103,6 @@ impl<'a> SqlDeleter<'a> {
     }
 
     /// The next step, which may have found nothing; `None` at the end.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn next(&mut self) -> Result<Option<Step>, Failure> {
         if self.position == Some(Position::End) {
             return Ok(None);

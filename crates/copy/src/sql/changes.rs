@@ -140,9 +140,6 @@ impl ChangeFeed {
 
     /// Sends the changes that are not confirmed, at least so many that the last transaction is whole, and returns the position to
     /// confirm; `None` if there are no changes. It ends early, without an error, when nobody takes them.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn read(&self, images: Images, events: Sender<Event>) -> Result<Option<String>, Failure> {
         let mut backoff = self.database.backoff();
         loop {
@@ -181,18 +178,12 @@ impl ChangeFeed {
     }
 
     /// Confirms the changes up to a position.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn confirm(&self, position: &str) -> Result<(), Failure> {
         let statement = "SELECT table_service.confirm_changes($1::pg_catalog.text, $2::pg_catalog.text)::text";
         self.database.run(statement, &[&self.name, &position]).await
     }
 
     /// Makes the feed of these tables, unless it is there. The inner error says why the database cannot have one.
-    ///
-    /// # Errors
-    /// A database that stays away.
     pub async fn create(&self, tables: &[String]) -> Result<Result<(), String>, Failure> {
         let create = || async {
             match self.try_create(tables).await {
@@ -241,18 +232,12 @@ impl ChangeFeed {
 
     /// Returns whether the feed is there and has all changes of these tables. A table that is dropped and created again is no longer
     /// in it.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn is_whole(&self, tables: &[String]) -> Result<bool, Failure> {
         let work = async |client: &Connection| self.is_in(client, tables).await;
         self.database.again(|| self.database.on_kept(work)).await
     }
 
     /// The OIDs of all tables, by their names in lower case.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn relations(&self) -> Result<BTreeMap<String, u32>, Failure> {
         let statement = "SELECT table_name, relation::pg_catalog.oid FROM table_service.query_tables(NULL::pg_catalog.text, \
                          NULL::pg_catalog.int8, NULL::pg_catalog.text, NULL::table_service.properties)";
@@ -265,9 +250,6 @@ impl ChangeFeed {
     }
 
     /// Drops the feed, or what is left of it. A database that cannot have one has none.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn drop(&self) -> Result<(), Failure> {
         let work = || async {
             let client = self.database.connect().await?;
@@ -282,9 +264,6 @@ impl ChangeFeed {
     }
 
     /// Where a table's entities are; `None` if it is not there.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn stored_table(&self, table: &str) -> Result<Option<StoredTable>, Failure> {
         let work = async |client: &Connection| {
             let Some(relation) = self.database.relation(client, table).await? else {
@@ -299,9 +278,6 @@ impl ChangeFeed {
 
     /// Sends the entities of a table that have these keys, as they are now, some at a time. After a connection broke they come again
     /// from the first one. It ends early, without an error, when nobody takes them.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn entities(
         &self,
         table: &StoredTable,

@@ -225,9 +225,6 @@ impl Database {
     }
 
     /// Does something again until it succeeds, fails for good, or has failed for too long. It must be harmless to do twice.
-    ///
-    /// # Errors
-    /// The last error.
     pub async fn again<T, F, D>(&self, work: F) -> Result<T, Failure>
     where
         F: Fn() -> D,
@@ -244,9 +241,6 @@ impl Database {
 
     /// What no other database has, by whatever URL it is reached; `None` if the server does not tell. A restored copy of a
     /// server has the same number as that server, but has not started in the same microsecond.
-    ///
-    /// # Errors
-    /// A database that stays away.
     pub async fn identity(&self) -> Result<Option<String>, Failure> {
         const IDENTITY: &str = "SELECT pg_catalog.concat_ws(' ', s.system_identifier, d.oid, pg_catalog.pg_postmaster_start_time()) \
                                 FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d \
@@ -283,9 +277,6 @@ impl Database {
     }
 
     /// Runs a statement, as often as [`Database::again`] does.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn run(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Failure> {
         let run = async |client: &Connection| client.query(statement, parameters).await.map_err(SqlError::from);
         self.again(|| self.on_kept(run)).await.map(drop)
@@ -380,9 +371,6 @@ pub const ALL_ALIVE: &str = "true";
 
 /// The condition that an entity has not expired, on the columns of its table, which is being visited: one that has is gone, stored or not. Databases before
 /// 0.3.0 have no expiry.
-///
-/// # Errors
-/// What the database says.
 pub async fn alive(client: &Connection, table: &str) -> Result<String, SqlError> {
     if !client.has_functions_of_0_3 {
         return Ok(ALL_ALIVE.to_owned());

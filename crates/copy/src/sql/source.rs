@@ -57,9 +57,6 @@ impl SqlSource {
     }
 
     /// Everything that is stored in the database, as it is now.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn of_everything(database: Database) -> Result<SqlSource, SqlError> {
         let source = SqlSource {
             with_expired: true,
@@ -140,9 +137,6 @@ impl SqlSource {
     }
 
     /// What the database's clock shows.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
         self.under_snapshot(|snapshot| async move {
             let row = row(&snapshot.client, "SELECT pg_catalog.now()", &[]).await?;
@@ -152,8 +146,6 @@ impl SqlSource {
         .await
     }
 
-    /// # Errors
-    /// What the database says; a name that is not that of a table.
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {
         let statement = "SELECT table_name FROM table_service.query_tables(NULL::pg_catalog.text, NULL::pg_catalog.int8, \
                          NULL::pg_catalog.text, NULL::table_service.properties)";
@@ -196,9 +188,6 @@ impl SqlSource {
     }
 
     /// How many entities PostgreSQL believes to be in a table, and the bytes that it takes.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn estimate(&self, table: &str) -> Result<(Option<u64>, Option<u64>), Failure> {
         self.under_snapshot(|snapshot| async move {
             let Some(relation) = self.database.relation(&snapshot.client, table).await? else {
@@ -212,9 +201,6 @@ impl SqlSource {
     }
 
     /// Divides a table into ranges of about the same size.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
         self.under_snapshot(|snapshot| async move {
             let Some(relation) = self.database.relation(&snapshot.client, table).await? else {
@@ -228,9 +214,6 @@ impl SqlSource {
     }
 
     /// Reads a range from a position on. If the database goes away, it goes on behind the last chunk.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn read(
         &self,
         table: &str,
@@ -380,9 +363,6 @@ impl SqlSource {
     }
 
     /// The stored access policies of a table.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn policies(&self, table: &str) -> Result<String, Failure> {
         self.document(
             "SELECT table_service.get_access_policies($1::pg_catalog.text)::text",
@@ -391,8 +371,6 @@ impl SqlSource {
         .await
     }
 
-    /// # Errors
-    /// What the database says.
     pub async fn service_properties(&self) -> Result<String, Failure> {
         self.document("SELECT table_service.get_service_properties()::text", &[])
             .await

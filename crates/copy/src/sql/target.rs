@@ -39,9 +39,6 @@ impl SqlTarget {
     }
 
     /// Makes a table if it is not there.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn create(&self, table: &str) -> Result<(), Failure> {
         self.database
             .run(
@@ -52,18 +49,12 @@ impl SqlTarget {
     }
 
     /// Returns whether a table is there.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn has(&self, table: &str) -> Result<bool, Failure> {
         let work = async |client: &Connection| Ok(self.database.relation(client, table).await?.is_some());
         self.database.again(|| self.database.on_kept(work)).await
     }
 
     /// Deletes the entities that have these keys, if they are there.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
         let (partitions, rows_of): (Vec<&str>, Vec<&str>) = keys
             .iter()
@@ -97,8 +88,6 @@ impl SqlTarget {
         }
     }
 
-    /// # Errors
-    /// What the database says.
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<(), Failure> {
         self.database
             .run(
@@ -108,8 +97,6 @@ impl SqlTarget {
             .await
     }
 
-    /// # Errors
-    /// What the database says.
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
         self.database
             .run(

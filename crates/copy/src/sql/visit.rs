@@ -27,9 +27,6 @@ pub enum Access {
 
 impl Database {
     /// The relation of a table; `None` if it is not there.
-    ///
-    /// # Errors
-    /// What the database says.
     pub async fn relation(&self, client: &Client, table: &str) -> Result<Option<Relation>, SqlError> {
         const FIND: &str = "SELECT relation::pg_catalog.text FROM table_service.query_tables(NULL::pg_catalog.text, \
                             NULL::pg_catalog.int8, NULL::pg_catalog.text, NULL::table_service.properties) \
@@ -44,9 +41,6 @@ impl Database {
 
     /// Locks a table in the transaction of the client, so that its owner stays and nobody adds code to it, and looks whose code it has.
     /// Returns its quoted name, for statements of this transaction.
-    ///
-    /// # Errors
-    /// An owner is not trusted; errors of the database.
     pub async fn visit<'a>(
         &self,
         client: &Client,

@@ -36,9 +36,6 @@ pub struct FaultSettings {
 
 impl FaultSettings {
     /// Reads the body of `POST /faults`: a JSON object, or nothing for no faults.
-    ///
-    /// # Errors
-    /// The mistake in it.
     pub fn read(body: &[u8]) -> Result<FaultSettings, String> {
         match body.trim_ascii().first() {
             None => Ok(FaultSettings::default()),

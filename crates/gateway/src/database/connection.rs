@@ -86,9 +86,6 @@ impl Connection {
 
     /// Executes a statement. After an error of the connection, or if this is dropped before its end, the connection cannot be
     /// used any more.
-    ///
-    /// # Errors
-    /// Those of PostgreSQL and of the connection.
     pub async fn query(&mut self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let _: ControlFlow<()> = self
@@ -102,9 +99,6 @@ impl Connection {
 
     /// Executes a statement as [`Connection::query`] does. `take` gets each row when it arrives. The server waits while rows are
     /// not taken, so only one message of a few rows is in memory.
-    ///
-    /// # Errors
-    /// As for [`Connection::query`].
     pub async fn stream(
         &mut self,
         statement: Statement,
@@ -133,9 +127,6 @@ impl Connection {
 
     /// Executes a statement several times, each time with other parameters, in a transaction of its own. They are sent
     /// together. `take` gets each result, with its number, as soon as it is there. The rest as for [`Connection::query`].
-    ///
-    /// # Errors
-    /// If the statement cannot be prepared.
     pub async fn query_each<const N: usize>(
         &mut self,
         statement: Statement,
@@ -185,9 +176,6 @@ impl Connection {
 
     /// Executes a statement that is not kept prepared. If it may only read, it runs in a transaction that only reads: that holds
     /// where a pooler has dropped the options of the connection too.
-    ///
-    /// # Errors
-    /// As for [`Connection::query`].
     pub async fn query_text(
         &mut self,
         sql: &str,
@@ -232,9 +220,6 @@ impl Connection {
     }
 
     /// Asks the server for its part in replication.
-    ///
-    /// # Errors
-    /// Why it does not answer.
     pub async fn probe(&mut self) -> Result<Probe, String> {
         let begun = Instant::now();
         let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, self.query_once(PROBE)).await;
@@ -250,9 +235,6 @@ impl Connection {
     }
 
     /// Returns whether the server is in recovery.
-    ///
-    /// # Errors
-    /// Why it does not answer.
     pub async fn is_in_recovery(&mut self) -> Result<bool, String> {
         let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, self.query_once(IN_RECOVERY)).await;
         let row = in_words(answered)?.ok_or("it does not say whether it is in recovery")?;
@@ -261,9 +243,6 @@ impl Connection {
 
     /// Checks that the server's library of the extension fits its database. A standby has the database of its primary and files of its
     /// own.
-    ///
-    /// # Errors
-    /// Why it has not, or why it does not answer.
     pub async fn check_library(&mut self) -> Result<(), String> {
         let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, async {
             if !self.has_functions_of(3) {
@@ -419,18 +398,12 @@ impl Connector {
     }
 
     /// A new connection, and the extension.
-    ///
-    /// # Errors
-    /// Why the server cannot be reached.
     pub async fn open(&self) -> Result<(Connection, Option<Extension>), String> {
         let ready = self.open_one(false, |_| true).await?;
         Ok((ready.connection, ready.extension))
     }
 
     /// Does the same, and probes the server. If the name has several addresses, one whose server is accepted is preferred.
-    ///
-    /// # Errors
-    /// Why the server cannot be reached.
     pub async fn open_and_probe(
         &self,
         accepts: impl Fn(&Probe) -> bool,
@@ -458,9 +431,6 @@ impl Connector {
     }
 
     /// Cancels the statement that a connection is running.
-    ///
-    /// # Errors
-    /// Why the server cannot be reached.
     pub async fn cancel(&self, token: CancelToken) -> Result<(), String> {
         in_words(timeout(CONNECT_TIMEOUT, self.server.cancel(token)).await)
     }
@@ -480,18 +450,12 @@ async fn make_ready(mut connection: Connection, probes: bool, is_standby: bool) 
 }
 
 /// The extension, over a connection that there is.
-///
-/// # Errors
-/// Why the server does not answer.
 pub async fn ask_for_extension(mut connection: Connection) -> Result<(Connection, Option<Extension>), String> {
     let found = in_words(timeout(CONNECT_TIMEOUT, connection.extension()).await)?;
     Ok((connection, found))
 }
 
 /// The properties of the service, as JSON.
-///
-/// # Errors
-/// Why they cannot be read.
 pub async fn ask_for_properties(mut connection: Connection) -> Result<(Connection, String), String> {
     let statement = Statement::GetServiceProperties;
     let rows = in_words(timeout(CONNECT_TIMEOUT, connection.query(statement, &[])).await)?;
@@ -502,9 +466,6 @@ pub async fn ask_for_properties(mut connection: Connection) -> Result<(Connectio
 }
 
 /// The shards of a table. A database with an earlier version of the extension says nothing of them.
-///
-/// # Errors
-/// Why they cannot be read.
 pub async fn ask_for_shards(mut connection: Connection, table: &str) -> Result<(Connection, Vec<Shard>), String> {
     if !connection.has_functions_of(4) {
         return Ok((connection, Vec::new()));

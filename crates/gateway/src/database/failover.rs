@@ -115,9 +115,6 @@ impl Failover {
     }
 
     /// Returns the primary. While the servers are being probed, this waits.
-    ///
-    /// # Errors
-    /// Why there is none.
     pub async fn primary(&self) -> Result<usize, String> {
         let mut target = self.target.subscribe();
         let known = target.wait_for(|target| *target != Target::Wait).await;
@@ -156,9 +153,6 @@ impl Failover {
     }
 
     /// Checks that a new connection leads to the primary.
-    ///
-    /// # Errors
-    /// Why it does not.
     pub fn check(&self, index: usize, probe: Probe) -> Result<(), String> {
         if self.is_primary(index, probe) {
             return Ok(());

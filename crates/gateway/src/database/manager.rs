@@ -100,9 +100,6 @@ impl Manager {
     }
 
     /// A new connection, and the version of the extension.
-    ///
-    /// # Errors
-    /// Why the server cannot be reached, or why it is not the right one.
     pub async fn open(&self) -> Result<(Connection, Option<Extension>), Refused> {
         match &self.reach {
             Reach::Server(connector) => Ok(connector.open().await?),
@@ -182,9 +179,6 @@ impl Manager {
     }
 
     /// Cancels the statement that a connection to a server is running.
-    ///
-    /// # Errors
-    /// Why the server cannot be reached.
     pub async fn cancel(&self, server: usize, token: CancelToken) -> Result<(), String> {
         match &self.reach {
             Reach::Server(connector) | Reach::Standby { connector, .. } => connector.cancel(token).await,

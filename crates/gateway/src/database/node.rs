@@ -210,9 +210,6 @@ impl Node {
     }
 
     /// Returns whether its database is distributed by Citus.
-    ///
-    /// # Errors
-    /// Why it does not answer.
     pub async fn has_citus(&self) -> Result<bool, String> {
         let (mut connection, _) = self.pool.manager().open().await?;
         Ok(connection.probe().await?.has_citus)
@@ -234,9 +231,6 @@ impl Node {
     }
 
     /// A connection for one statement.
-    ///
-    /// # Errors
-    /// Why there is none.
     pub async fn connection(self: &Arc<Self>) -> Result<Lease, Refusal> {
         let load = CountedStatement::begin(self.clone());
         match self.pool.get().await {
@@ -321,9 +315,6 @@ impl Node {
     }
 
     /// The extension, which may be one that this gateway cannot use.
-    ///
-    /// # Errors
-    /// Why the database cannot be reached.
     pub async fn extension(&self) -> Result<Option<Extension>, String> {
         let mut aside = self.aside.lock().await;
         let (connection, extension) = match self.take_open(&mut aside) {
@@ -336,17 +327,11 @@ impl Node {
     }
 
     /// The properties of the service, as JSON.
-    ///
-    /// # Errors
-    /// Why they cannot be read.
     pub async fn service_properties(&self) -> Result<String, String> {
         self.ask_aside(ask_for_properties).await
     }
 
     /// The shards of a table, if its database is distributed.
-    ///
-    /// # Errors
-    /// Why they cannot be read.
     pub async fn shard_map(&self, table: &str) -> Result<Vec<Shard>, String> {
         self.ask_aside(async |connection| ask_for_shards(connection, table).await)
             .await

@@ -108,9 +108,6 @@ impl<'a> Session<'a> {
     }
 
     /// Reads a page into a sink, as a stream: neither the gateway nor the database has all of it in memory before.
-    ///
-    /// # Errors
-    /// Those of [`Session::rows`] and of the sink.
     pub async fn page(&self, page: &Page<'_>, sink: &mut impl PageSink) -> Result<(), Failure> {
         let session = self.of_page(page);
         let mut retries = Retries::default();
@@ -369,18 +366,12 @@ impl<'a> Session<'a> {
 
     /// Returns the tables whose entities expire, and when the oldest one of each does, if that is known. An earlier version of the
     /// extension has none.
-    ///
-    /// # Errors
-    /// As for [`Session::rows`].
     pub async fn query_expiry(&self) -> Result<Vec<(String, Option<SystemTime>)>, Failure> {
         let rows = self.rows_of_0_3(Statement::QueryExpiry).await?;
         rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
     }
 
     /// Returns the change feeds of the database. An earlier version of the extension has none.
-    ///
-    /// # Errors
-    /// As for [`Session::rows`].
     pub async fn query_change_feeds(&self) -> Result<Vec<ChangeFeed>, Failure> {
         let rows = self.rows_of_0_3(Statement::QueryChangeFeeds).await?;
         let feed = |row| {
@@ -571,9 +562,6 @@ impl Default for Retries {
 
 impl Retries {
     /// Waits until the next attempt.
-    ///
-    /// # Errors
-    /// Why the last attempt failed, if there is none.
     async fn again(&mut self, statement: Statement, diagnosis: Diagnosis, deadline: Instant) -> Result<(), Failure> {
         let harmless = diagnosis.rolled_back || (diagnosis.connection_lost && statement.effect() == Effect::Reads);
         let worthwhile = diagnosis.failure.code.retry() == Retry::WithBackOff;

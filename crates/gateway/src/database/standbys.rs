@@ -59,9 +59,6 @@ impl Secondary {
     }
 
     /// Checks that a connection may serve a read that begins now, by the last probe over it.
-    ///
-    /// # Errors
-    /// Why it may not.
     pub fn admits(&self, probe: Probe) -> Result<(), String> {
         let probe = self.refuse_other_data(probe)?;
         self.rules().admits(probe.status).map(drop).map_err(in_words)

@@ -3,9 +3,6 @@
 use table_service_model::extension::Extension;
 
 /// The version of the extension, if this gateway works with it.
-///
-/// # Errors
-/// Why the database cannot be used.
 pub fn usable(found: Option<Extension>) -> Result<String, String> {
     Extension::usable(found, "table-service-gateway")
 }

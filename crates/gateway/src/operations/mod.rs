@@ -17,9 +17,6 @@ use crate::shares::Share;
 
 /// Executes an operation. It is authenticated and permitted already, except for keys in its body and the operations of a
 /// batch, which are checked here. `memory` is the part that the request has taken.
-///
-/// # Errors
-/// Those of the operation.
 pub async fn execute(
     context: &Context<'_>,
     operation: &Operation,

@@ -201,9 +201,6 @@ impl InnerRequest<'_> {
     }
 
     /// Returns the resource of the URL. The URL is absolute, or relative to the host or to the account. Its query is ignored.
-    ///
-    /// # Errors
-    /// Those of [`Resource::parse`].
     pub fn resource(&self, account: &str) -> Result<Resource, Error> {
         let path = self.url.split(['?', '#']).next().unwrap_or_default();
         let path = match path.split_once("://") {

@@ -33,9 +33,6 @@ pub fn table_name(body: &[u8]) -> Result<String, Error> {
 }
 
 /// Returns an entity with its keys.
-///
-/// # Errors
-/// Those of an entity's JSON.
 pub fn new_entity(body: &[u8]) -> Result<ParsedEntity, Error> {
     json::parse_new_entity(text(body)?)
 }

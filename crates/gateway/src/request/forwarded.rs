@@ -17,9 +17,6 @@ pub struct TrustedProxies(Vec<IpNet>);
 
 impl TrustedProxies {
     /// Reads addresses and networks: `10.1.2.3`, `10.0.0.0/8`, `fd00::/8`.
-    ///
-    /// # Errors
-    /// The text that is neither.
     pub fn parse(texts: &[String]) -> Result<TrustedProxies, String> {
         let read = |text: &String| {
             let text = text.trim();

@@ -110,9 +110,6 @@ impl Grant {
 
     /// Returns the filter of a query, limited to what the grant allows: [`GrantedRange::clip`] for a table SAS with a
     /// range, the same filter otherwise.
-    ///
-    /// # Errors
-    /// Those of the filter itself.
     pub fn clip(&self, filter: Option<&str>, dialect: Dialect) -> Result<Option<String>, Error> {
         match self {
             Grant::Table { range, .. } if !range.is_everything() => range.clip(filter, dialect),

@@ -165,9 +165,6 @@ impl<'j> Members<'j> {
     }
 
     /// Returns the arguments, ready to patch.
-    ///
-    /// # Errors
-    /// Those of filters.
     pub(super) fn compile(self, dialect: Dialect) -> Result<CompiledPatch, Error> {
         let parameters = self.parameters.as_ref().map(PropertiesBuf::as_properties);
         let filter = self
@@ -224,9 +221,6 @@ pub(super) struct CompiledPatch {
 
 impl CompiledPatch {
     /// Returns the patch that also sets properties.
-    ///
-    /// # Errors
-    /// Those of [`Patch::new`].
     pub(super) fn patch<'a>(&'a self, set: Option<Properties<'a>>) -> Result<Patch<'a>, Error> {
         let names = |names: &'a Vec<Option<String>>| names.iter().map(Option::as_deref).collect();
         let increment = self.increment.as_ref().map(PropertiesBuf::as_properties);

@@ -81,9 +81,6 @@ pub fn parse_new_entity(json: &str) -> Result<ParsedEntity, Error> {
 }
 
 /// Reads the bag that comes next, as [`parse_properties`] does.
-///
-/// # Errors
-/// As there.
 pub(crate) fn read_properties(reader: &mut Reader<'_>) -> Result<PropertiesBuf, Error> {
     Members::read(reader)?.properties()
 }

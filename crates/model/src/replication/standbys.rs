@@ -94,9 +94,6 @@ impl Standbys {
     }
 
     /// Returns whether a standby serves reads, and the last note that it has replayed.
-    ///
-    /// # Errors
-    /// Why it does not.
     pub fn state(&self, index: usize) -> Result<Note, Problem> {
         self.standbys
             .get(index)
@@ -116,9 +113,6 @@ impl Standbys {
     /// serve a read. One name may lead to several servers, so what was seen of one of them says nothing about the others. This is
     /// asked when the read begins: then the read sees whatever was acknowledged before any answer that was given until then,
     /// because no server goes back in what it has replayed as long as its connections last.
-    ///
-    /// # Errors
-    /// Why it may not.
     pub fn admits(&self, status: ServerStatus) -> Result<Note, Problem> {
         let replayed = self.replayed(status)?;
         let note = self.notes.latest_before(replayed).ok_or(Problem::NoMomentYet)?;
