@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use table_service_model::{Secret, Ticks};
 
 use crate::archive::{At, Moment};
-use crate::files::{Format, delimiter};
+use crate::files::{FileOptions, ReadOptions};
 use crate::sql::DatabaseOptions;
 use crate::write::OnConflict;
 
@@ -92,34 +92,25 @@ pub struct Options {
     #[arg(long = "table", value_name = "NAME")]
     pub tables: Vec<String>,
 
-    /// The format of files: jsonl, csv or azcopy, with .zst behind it for compressed ones, or azurite for an emulator's
-    /// database. Without it, the ending of a file's name says it, and new files are jsonl
-    #[arg(long, value_parser = Format::parse)]
-    pub format: Option<Format>,
+    #[command(flatten)]
+    pub reading: ReadOptions,
 
-    /// What stands between the fields of CSV: one character, or tab
-    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
-    pub delimiter: u8,
+    #[command(flatten)]
+    pub work: Work,
+}
 
-    /// Give values of CSV without a type the type that all values of their column look like, and say which. Without it
-    /// they are Strings
-    #[arg(long)]
-    pub infer_types: bool,
-
-    /// Whose tables are read from an emulator's database file, if it has several accounts
-    #[arg(long, value_name = "NAME")]
-    pub account: Option<String>,
+/// What all work on places has.
+#[derive(Debug, Args)]
+pub struct Work {
+    #[command(flatten)]
+    pub files: FileOptions,
 
     /// How many key ranges are read, and how many connections write, at a time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub concurrency: u16,
 
-    /// How long to try again when a source or a target is away or busy, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
-    pub retry_for: u64,
-
     #[command(flatten)]
-    pub databases: DatabaseOptions,
+    pub reach: Reach,
 
     /// Print progress and the report as JSON, one object a line, on standard output
     #[arg(long)]
@@ -128,6 +119,40 @@ pub struct Options {
     /// Print no progress
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// How sources and targets are reached.
+#[derive(Debug, Args)]
+pub struct Reach {
+    /// How long to try again when a source or a target is away or busy, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub retry_for: u64,
+
+    #[command(flatten)]
+    pub databases: DatabaseOptions,
+}
+
+/// What becomes of entities that cannot be written or deleted.
+#[derive(Debug, Args)]
+pub struct RejectOptions {
+    /// Write entities that cannot be copied or deleted into FILE, with the reason, and go on. Without it the first one ends the work
+    #[arg(long, value_name = "FILE")]
+    pub rejects: Option<PathBuf>,
+
+    /// End when there are more than N such entities
+    #[arg(long, value_name = "N", requires = "rejects")]
+    pub max_rejects: Option<u64>,
+}
+
+/// The database whose changes are read.
+#[derive(Debug, Args)]
+pub struct OneDatabase {
+    /// The database [env: TABLE_SERVICE_COPY_FROM]
+    #[arg(long, value_name = "DATABASE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
+    pub from: Option<Secret>,
+
+    #[command(flatten)]
+    pub reach: Reach,
 }
 
 #[derive(Debug, Args)]
@@ -143,13 +168,8 @@ pub struct CopyArguments {
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 
-    /// Write entities that cannot be copied into FILE, with the reason, and go on. Without it the first one ends the copy
-    #[arg(long, value_name = "FILE")]
-    pub rejects: Option<PathBuf>,
-
-    /// End when more than N entities were rejected
-    #[arg(long, value_name = "N", requires = "rejects")]
-    pub max_rejects: Option<u64>,
+    #[command(flatten)]
+    pub rejects: RejectOptions,
 
     /// Read at most N entities a second
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -220,14 +240,8 @@ pub struct DeleteArguments {
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 
-    /// Write the keys of entities that cannot be deleted into FILE, with the reason, and go on. Without it the first one ends
-    /// the delete
-    #[arg(long, value_name = "FILE")]
-    pub rejects: Option<PathBuf>,
-
-    /// End when more than N entities could not be deleted
-    #[arg(long, value_name = "N", requires = "rejects")]
-    pub max_rejects: Option<u64>,
+    #[command(flatten)]
+    pub rejects: RejectOptions,
 
     /// Delete at most N entities a second
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -250,9 +264,8 @@ pub struct CountArguments {
                   ends come again: each is written at least once. A file is gone on with at its end, by one run at a time."
 )]
 pub struct ChangesArguments {
-    /// The database [env: TABLE_SERVICE_COPY_FROM]
-    #[arg(long, value_name = "DATABASE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
-    pub from: Option<Secret>,
+    #[command(flatten)]
+    pub database: OneDatabase,
 
     /// The change feed, which create_change_feed has made
     #[arg(long, value_name = "NAME")]
@@ -266,13 +279,6 @@ pub struct ChangesArguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub follow: Option<f64>,
 
-    /// How long to try again when the database is away or busy, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
-    pub retry_for: u64,
-
-    #[command(flatten)]
-    pub databases: DatabaseOptions,
-
     /// Do not say how many changes there were
     #[arg(long)]
     pub quiet: bool,
@@ -284,9 +290,8 @@ pub struct ChangesArguments {
                   a signal ends it with 0."
 )]
 pub struct ArchiveArguments {
-    /// The database [env: TABLE_SERVICE_COPY_FROM]
-    #[arg(long, value_name = "DATABASE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
-    pub from: Option<Secret>,
+    #[command(flatten)]
+    pub database: OneDatabase,
 
     /// The directory. It is made if it is not there, and has one writer at a time
     #[arg(long, value_name = "DIRECTORY")]
@@ -316,13 +321,6 @@ pub struct ArchiveArguments {
     /// Say which tables an archive has, at which moments they can be restored, and how large it is
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["to", "tables", "keep", "follow", "feed"])]
     pub list: Option<PathBuf>,
-
-    /// How long to try again when the database is away or busy, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
-    pub retry_for: u64,
-
-    #[command(flatten)]
-    pub databases: DatabaseOptions,
 
     /// Print what was done as JSON, one object a line, on standard output
     #[arg(long)]
@@ -372,40 +370,11 @@ pub struct RestoreArguments {
     #[arg(long)]
     pub allow_gaps: bool,
 
-    /// Write entities that cannot be restored into FILE, with the reason, and go on. Without it the first one ends the restore
-    #[arg(long, value_name = "FILE")]
-    pub rejects: Option<PathBuf>,
-
-    /// End when more than N entities were rejected
-    #[arg(long, value_name = "N", requires = "rejects")]
-    pub max_rejects: Option<u64>,
-
-    /// The format of files, as for a copy
-    #[arg(long, value_parser = Format::parse)]
-    pub format: Option<Format>,
-
-    /// What stands between the fields of CSV: one character, or tab
-    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
-    pub delimiter: u8,
-
-    /// How many connections write at a time
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub concurrency: u16,
-
-    /// How long to try again when the target is away or busy, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
-    pub retry_for: u64,
+    #[command(flatten)]
+    pub rejects: RejectOptions,
 
     #[command(flatten)]
-    pub databases: DatabaseOptions,
-
-    /// Print progress and the report as JSON, one object a line, on standard output
-    #[arg(long)]
-    pub json: bool,
-
-    /// Print no progress
-    #[arg(long)]
-    pub quiet: bool,
+    pub work: Work,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -1,17 +1,16 @@
 //! Any source and any target.
 
-use std::time::Duration;
-
 use table_service_model::Ticks;
 use tokio::sync::mpsc::Sender;
 
 use crate::archive::ArchiveSource;
+use crate::cli::{Options, Work};
 use crate::failure::Failure;
-use crate::files::{FileOptions, FileSource, FileTarget, POLICIES_ENDING, SERVICE_FILE};
+use crate::files::{FileSource, FileTarget, POLICIES_ENDING, SERVICE_FILE};
 use crate::location::Location;
 use crate::record::{Chunk, Key, Position, Range};
 use crate::rest::{RestClient, RestSource, RestTarget};
-use crate::sql::{Database, DatabaseOptions, SqlSource, SqlTarget};
+use crate::sql::{SqlSource, SqlTarget};
 use crate::write::OnConflict;
 
 pub enum Source {
@@ -21,29 +20,18 @@ pub enum Source {
     Archive(Box<ArchiveSource>),
 }
 
-/// What is to be read of a source.
-pub struct SourceOptions<'a> {
-    pub files: &'a FileOptions,
-    pub tables: &'a [String],
-    pub since: Option<Ticks>,
-    pub patience: Duration,
-    pub databases: &'a DatabaseOptions,
-}
-
 impl Source {
-    pub fn new(location: Location, options: &SourceOptions<'_>) -> Result<Source, Failure> {
+    pub fn new(location: Location, options: &Options, since: Option<Ticks>) -> Result<Source, Failure> {
+        let Work { files, reach, .. } = &options.work;
+        let of_files = |path| FileSource::new(path, files, &options.reading, &options.tables);
         Ok(match location {
-            Location::Rest(endpoint) => Source::Rest(Box::new(RestSource::new(
-                RestClient::new(endpoint, options.patience)?,
-                options.since,
-                options.tables,
-            ))),
-            Location::Sql(url) => Source::Sql(Box::new(SqlSource::new(
-                Database::new(*url, options.patience, options.databases)?,
-                options.since,
-            ))),
-            Location::Path(path) => Source::Files(FileSource::new(Some(path), options.files, options.tables)),
-            Location::Stream => Source::Files(FileSource::new(None, options.files, options.tables)),
+            Location::Rest(endpoint) => {
+                let client = RestClient::new(endpoint, reach.patience())?;
+                Source::Rest(Box::new(RestSource::new(client, since, &options.tables)))
+            }
+            Location::Sql(url) => Source::Sql(Box::new(SqlSource::new(reach.database(url)?, since))),
+            Location::Path(path) => Source::Files(of_files(Some(path))),
+            Location::Stream => Source::Files(of_files(None)),
         })
     }
 
@@ -150,15 +138,14 @@ pub enum Target {
 }
 
 impl Target {
-    pub fn new(
-        location: Location,
-        files: &FileOptions,
-        patience: Duration,
-        databases: &DatabaseOptions,
-    ) -> Result<Target, Failure> {
+    pub fn new(location: Location, work: &Work) -> Result<Target, Failure> {
+        let (files, reach) = (&work.files, &work.reach);
         Ok(match location {
-            Location::Rest(endpoint) => Target::Rest(Box::new(RestTarget::new(RestClient::new(endpoint, patience)?))),
-            Location::Sql(url) => Target::Sql(Box::new(SqlTarget::new(Database::new(*url, patience, databases)?))),
+            Location::Rest(endpoint) => {
+                let client = RestClient::new(endpoint, reach.patience())?;
+                Target::Rest(Box::new(RestTarget::new(client)))
+            }
+            Location::Sql(url) => Target::Sql(Box::new(SqlTarget::new(reach.database(url)?))),
             Location::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
             Location::Stream => Target::Files(FileTarget::new(None, files)?),
         })

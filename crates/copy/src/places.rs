@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use table_service_connect::DatabaseUrl;
 use table_service_model::{Secret, Ticks, table_name};
 
-use crate::cli::{Options, TwoPlaces};
+use crate::cli::{OneDatabase, Options, Reach, RejectOptions, TwoPlaces, Work};
 use crate::failure::Failure;
-use crate::files::FileOptions;
 use crate::location::Location;
-use crate::peer::{Source, SourceOptions, Target};
+use crate::peer::{Source, Target};
 use crate::printable::{self, tell};
 use crate::progress::Style;
+use crate::rejects::Rejects;
+use crate::sql::Database;
 
 /// What `--from` says.
 pub fn from_of(from: Option<&Secret>) -> Result<&Secret, Failure> {
@@ -29,20 +31,33 @@ impl TwoPlaces {
     }
 }
 
-impl Options {
-    pub fn files(&self) -> FileOptions {
-        FileOptions {
-            format: self.format,
-            delimiter: self.delimiter,
-            infer_types: self.infer_types,
-            account: self.account.clone(),
+impl OneDatabase {
+    /// The database. `otherwise` says what is wrong with another place.
+    pub fn open(&self, otherwise: &str) -> Result<Database, Failure> {
+        match Location::read(from_of(self.from.as_ref())?)? {
+            Location::Sql(url) => self.reach.database(url),
+            _ => Err(Failure::usage(otherwise)),
         }
     }
+}
 
+impl Reach {
     pub fn patience(&self) -> Duration {
         Duration::from_secs(self.retry_for)
     }
 
+    pub fn database(&self, url: Box<DatabaseUrl>) -> Result<Database, Failure> {
+        Database::new(*url, self.patience(), &self.databases)
+    }
+}
+
+impl RejectOptions {
+    pub fn open(&self) -> Result<Rejects, Failure> {
+        Rejects::open(self.rejects.clone(), self.max_rejects)
+    }
+}
+
+impl Work {
     pub fn style(&self) -> Style {
         match (self.json, self.quiet) {
             (true, _) => Style::Json,
@@ -51,21 +66,18 @@ impl Options {
         }
     }
 
-    pub fn source(&self, place: &Secret, since: Option<Ticks>) -> Result<Source, Failure> {
-        Source::new(
-            Location::read(place)?,
-            &SourceOptions {
-                files: &self.files(),
-                tables: &self.tables,
-                since,
-                patience: self.patience(),
-                databases: &self.databases,
-            },
-        )
+    pub fn readers(&self) -> usize {
+        usize::from(self.concurrency)
     }
 
     pub fn target(&self, place: &Secret) -> Result<Target, Failure> {
-        Target::new(Location::read(place)?, &self.files(), self.patience(), &self.databases)
+        Target::new(Location::read(place)?, self)
+    }
+}
+
+impl Options {
+    pub fn source(&self, place: &Secret, since: Option<Ticks>) -> Result<Source, Failure> {
+        Source::new(Location::read(place)?, self, since)
     }
 
     /// The tables that are asked for. A name is found regardless of case.

@@ -17,7 +17,6 @@ use crate::policies;
 pub use crate::printable::tell;
 use crate::progress::{Counters, Progress};
 use crate::record::DigestSecret;
-use crate::rejects::Rejects;
 use crate::report::Report;
 use crate::resume::{Job, Journal};
 use crate::secret::is_exposed;
@@ -51,11 +50,11 @@ pub async fn run(command_line: CommandLine) -> Result<u8, Failure> {
             bulk::count(&arguments).await
         }
         Some(Command::Changes(arguments)) => {
-            warn_of_secrets([&arguments.from]);
+            warn_of_secrets([&arguments.database.from]);
             changes::changes(&arguments).await
         }
         Some(Command::Archive(arguments)) => {
-            warn_of_secrets([&arguments.from]);
+            warn_of_secrets([&arguments.database.from]);
             archive::archive(&arguments).await
         }
         Some(Command::Restore(arguments)) => {
@@ -106,8 +105,8 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     let places = &arguments.places;
     let (from, to) = (places.from()?, places.to()?);
     let mut source = places.options.source(from, arguments.since)?;
-    let target = places.options.target(to)?;
-    if let (Target::Files(files), true) = (&target, places.options.json)
+    let target = places.options.work.target(to)?;
+    if let (Target::Files(files), true) = (&target, places.options.work.json)
         && files.is_stream()
     {
         return Err(Failure::usage("--json and --to - both need standard output."));
@@ -149,17 +148,17 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         },
         source,
         target,
-        readers: usize::from(places.options.concurrency),
+        readers: places.options.work.readers(),
         since: arguments.since,
         pace: Pace::new(arguments.rate),
         counters: Arc::new(Counters::default()),
         room: room(),
-        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
+        rejects: arguments.rejects.open()?,
         journal,
         stop: Arc::default(),
     });
     stop_on_signal(&copy.stop);
-    let interrupted = round(&copy, &tables, &mut report, places.options.style()).await?;
+    let interrupted = round(&copy, &tables, &mut report, places.options.work.style()).await?;
     if arguments.follow.is_some() {
         copy.source.release().await;
     }
@@ -197,14 +196,14 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         } else {
             "Interrupted."
         });
-        print(places.options.json, "report", &report, &report.text());
+        print(places.options.work.json, "report", &report, &report.text());
         return Ok(exit::INTERRUPTED);
     }
     if arguments.with_policies {
         policies::copy(&copy.source, &copy.target, &tables, &mut report).await?;
     }
     first.journal.remove();
-    print(places.options.json, "report", &report, &report.text());
+    print(places.options.work.json, "report", &report, &report.text());
     if arguments.verify {
         let compare = Compare {
             places,
@@ -333,7 +332,7 @@ async fn follow_once(
     // Of the source: what changes from now on is for the next round.
     let clock = copy.source.clock().await?;
     let tables = places.options.chosen(&copy.source).await?;
-    let stopped = round(&copy, &tables, report, places.options.style()).await?;
+    let stopped = round(&copy, &tables, report, places.options.work.style()).await?;
     copy.source.release().await;
     Ok((copy, clock.filter(|_| !stopped)))
 }
@@ -344,7 +343,7 @@ async fn dry_run(
     target: &Target,
     tables: &[String],
 ) -> Result<u8, Failure> {
-    let json = arguments.places.options.json;
+    let json = arguments.places.options.work.json;
     let header = format!("From {} to {}: {} tables.", source.name(), target.name(), tables.len());
     if !json {
         tell(&header);
@@ -354,7 +353,7 @@ async fn dry_run(
         let there = target.has(table).await?;
         let plan = serde_json::json!({
             "table": table, "entities": entities, "bytes": bytes, "target_has_table": there,
-            "ranges": source.ranges(table, usize::from(arguments.places.options.concurrency)).await?.len(),
+            "ranges": source.ranges(table, arguments.places.options.work.readers()).await?.len(),
         });
         let count = |count: Option<u64>, unit: &str| match count {
             Some(count) => format!("about {count} {unit}"),
@@ -421,11 +420,11 @@ impl Compare<'_> {
         }
         tables.retain(|table| has(&there, table));
         let counters = Arc::new(Counters::default());
-        let progress = Progress::start(places.options.style(), counters.clone());
+        let progress = Progress::start(places.options.work.style(), counters.clone());
         let verify = Arc::new(Verify {
             source,
             target,
-            readers: usize::from(places.options.concurrency),
+            readers: places.options.work.readers(),
             secret: Arc::new(DigestSecret::random()),
             with_timestamps: self.timestamps,
             most: self.most,
@@ -443,11 +442,11 @@ impl Compare<'_> {
         for (side, table) in missing {
             let text = format!("{table}: the {side} does not have this table.");
             let value = serde_json::json!({ "table": table, "side": side });
-            print(places.options.json, "missing", &value, &text);
+            print(places.options.work.json, "missing", &value, &text);
         }
         for comparison in &comparisons {
             equal &= comparison.equal;
-            print(places.options.json, "comparison", comparison, &text(comparison));
+            print(places.options.work.json, "comparison", comparison, &text(comparison));
         }
         Ok(if equal { exit::DONE } else { exit::DIFFERENT })
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 use super::azurite;
 
@@ -32,15 +32,28 @@ pub struct Format {
 }
 
 /// What the command line says of files.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct FileOptions {
-    /// The format of standard input and output, and of files whose names do not say it.
+    /// The format of files: jsonl, csv or azcopy, with .zst behind it for compressed ones, or azurite for an emulator's
+    /// database. Without it, the ending of a file's name says it, and new files are jsonl
+    #[arg(long, value_parser = Format::parse)]
     pub format: Option<Format>,
-    /// What stands between the fields of CSV.
+
+    /// What stands between the fields of CSV: one character, or tab
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     pub delimiter: u8,
-    /// Whether values of CSV without a type get the type that all values of their column look like.
+}
+
+/// What the command line says of files that are read.
+#[derive(Debug, Clone, Args)]
+pub struct ReadOptions {
+    /// Give values of CSV without a type the type that all values of their column look like, and say which. Without it
+    /// they are Strings
+    #[arg(long)]
     pub infer_types: bool,
-    /// The account whose tables are read from an emulator's database file.
+
+    /// Whose tables are read from an emulator's database file, if it has several accounts
+    #[arg(long, value_name = "NAME")]
     pub account: Option<String>,
 }
 
@@ -48,7 +61,7 @@ pub struct FileOptions {
 ///
 /// # Errors
 /// What cannot stand between fields.
-pub fn delimiter(text: &str) -> Result<u8, String> {
+fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         &[byte] if byte.is_ascii() && !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => {

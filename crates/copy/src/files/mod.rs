@@ -8,7 +8,7 @@ mod read;
 mod source;
 mod target;
 
-pub use format::{FileOptions, Format, Layout, POLICIES_ENDING, SERVICE_FILE, delimiter};
+pub use format::{FileOptions, Format, Layout, POLICIES_ENDING, ReadOptions, SERVICE_FILE};
 pub use read::{WINDOW_LOG, count};
 pub use source::FileSource;
 pub use target::{FileTarget, Writer};

@@ -13,7 +13,7 @@ use crate::printable::{said, tell};
 use crate::record::{Chunk, Position, Range};
 
 use super::azurite;
-use super::format::{FileOptions, Format, Layout, POLICIES_ENDING, SERVICE_FILE, table_of};
+use super::format::{FileOptions, Format, Layout, POLICIES_ENDING, ReadOptions, SERVICE_FILE, table_of};
 use super::read::{self, Options};
 use table_service_files::{Fault, Input};
 
@@ -30,6 +30,7 @@ pub struct FileSource {
     /// `None` is standard input.
     path: Option<PathBuf>,
     options: FileOptions,
+    reading: ReadOptions,
     /// The only table, if the command line names exactly one.
     table: Option<String>,
     /// The files of each table, once they are known: a database file has to be read to its end for them.
@@ -37,7 +38,7 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    pub fn new(path: Option<PathBuf>, options: &FileOptions, tables: &[String]) -> FileSource {
+    pub fn new(path: Option<PathBuf>, options: &FileOptions, reading: &ReadOptions, tables: &[String]) -> FileSource {
         let table = match tables {
             [table] => Some(table.clone()),
             _ => None,
@@ -45,6 +46,7 @@ impl FileSource {
         FileSource {
             path,
             options: options.clone(),
+            reading: reading.clone(),
             table,
             found: OnceLock::new(),
         }
@@ -126,7 +128,7 @@ impl FileSource {
         };
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
         let mut tables = read().map_err(|fault| failed(&fault))?;
-        match &self.options.account {
+        match &self.reading.account {
             Some(account) => tables.retain(|table| table.account == *account),
             None => {
                 let accounts: BTreeSet<&str> = tables.iter().map(|table| table.account.as_str()).collect();
@@ -200,19 +202,19 @@ impl FileSource {
                 "A copy from standard input cannot be resumed: what was read is gone.",
             ));
         }
-        if path.is_none() && self.options.infer_types {
+        if path.is_none() && self.reading.infer_types {
             return Err(Failure::usage(
                 "--infer-types reads a file twice, so it is not for standard input.",
             ));
         }
         let format = self.format_of(path.as_deref())?;
-        let (table, options) = (table.to_owned(), self.options.clone());
+        let (table, delimiter, reading) = (table.to_owned(), self.options.delimiter, self.reading.clone());
         tokio::task::spawn_blocking(move || {
             let options = Options {
                 format,
-                delimiter: options.delimiter,
-                infer_types: options.infer_types,
-                account: options.account.as_deref(),
+                delimiter,
+                infer_types: reading.infer_types,
+                account: reading.account.as_deref(),
             };
             let mut send = |chunk| chunks.blocking_send(chunk).is_ok();
             read::read(&table, path.as_deref(), options, position, &mut send, &mut |note| {

@@ -17,8 +17,7 @@ use crate::archive::{
 use crate::cli::ArchiveArguments;
 use crate::failure::{Failure, exit};
 use crate::interrupt::{overdue, pause, stop_on_signal};
-use crate::location::Location;
-use crate::places::{answer, from_of, print};
+use crate::places::{answer, print};
 use crate::printable::tell;
 use crate::record::Range;
 use crate::sql::{Archived, Change, ChangeFeed, Database, Event, FeedStatus, Freeze, Frozen, Images, PAGE, Probe};
@@ -52,17 +51,14 @@ pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
     let Some(to) = &arguments.to else {
         return Err(Failure::usage("--to DIRECTORY is missing; --help explains it."));
     };
-    let Location::Sql(url) = Location::read(from_of(arguments.from.as_ref())?)? else {
-        return Err(Failure::usage(
-            "archive reads a database: give --from its postgresql:// URL.",
-        ));
-    };
     if let Some(name) = arguments.tables.iter().find(|name| !is_selection(name)) {
         return Err(Failure::usage(format!(
             "--table {name:?}: it is the name of a table, in which * may stand for any characters."
         )));
     }
-    let database = Database::new(*url, Duration::from_secs(arguments.retry_for), &arguments.databases)?;
+    let database = arguments
+        .database
+        .open("archive reads a database: give --from its postgresql:// URL.")?;
     let directory = Directory::new(to);
     let _lock = directory.write()?;
     let stop: Arc<AtomicBool> = Arc::default();

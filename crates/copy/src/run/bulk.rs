@@ -14,7 +14,6 @@ use crate::pipeline::Pace;
 use crate::places::{answer, from_of, print};
 use crate::printable::tell;
 use crate::progress::{Counters, Progress};
-use crate::rejects::Rejects;
 use crate::resume::{Job, Journal};
 use crate::selection::Selection;
 
@@ -31,14 +30,14 @@ impl OnePlace {
         let bulk = Arc::new(Bulk {
             source: self.options.source(from, None)?,
             selection,
-            readers: usize::from(self.options.concurrency),
+            readers: self.options.work.readers(),
             counters: Arc::default(),
         });
         Ok((bulk, tables))
     }
 
     async fn count(&self, bulk: &Arc<Bulk>, table: &str) -> Result<u64, Failure> {
-        let _progress = Progress::start(self.options.style(), bulk.counters.clone());
+        let _progress = Progress::start(self.options.work.style(), bulk.counters.clone());
         bulk.count(table).await
     }
 }
@@ -50,7 +49,7 @@ pub async fn count(arguments: &CountArguments) -> Result<u8, Failure> {
         let entities = place.count(&bulk, &table).await?;
         let counted = serde_json::json!({ "table": table, "entities": entities });
         answer(
-            place.options.json,
+            place.options.work.json,
             "count",
             &counted,
             &format!("{table}: {entities} entities"),
@@ -86,7 +85,7 @@ pub async fn delete(arguments: &DeleteArguments) -> Result<u8, Failure> {
         let entities = arguments.place.count(&bulk, &table).await?;
         let plan = serde_json::json!({ "table": table, "entities": entities });
         print(
-            options.json,
+            options.work.json,
             "plan",
             &plan,
             &format!("{table}: {entities} entities would be deleted"),
@@ -138,12 +137,12 @@ async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Res
         }),
         bulk,
         pace: Pace::new(arguments.rate),
-        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
+        rejects: arguments.rejects.open()?,
         journal: Journal::open(arguments.resume.clone(), job)?,
         stop: stop.clone(),
     });
     stop_on_signal(&stop);
-    let progress = Progress::start(options.style(), counters);
+    let progress = Progress::start(options.work.style(), counters);
     let done = tokio::select! {
         done = delete.table(&table) => done,
         () = overdue(&stop) => delete.journal.save(),
@@ -165,7 +164,7 @@ async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Res
     }
     // What is deleted is deleted, also if an error ended it.
     if done.is_ok() || report.read > 0 {
-        print(options.json, "report", &report, &report.text());
+        print(options.work.json, "report", &report, &report.text());
     }
     done?;
     if interrupted {

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -15,9 +14,8 @@ use crate::files::{Format, Layout};
 use crate::interrupt::{overdue, pause, stop_on_signal};
 use crate::location::Location;
 use crate::output;
-use crate::places::from_of;
 use crate::printable::tell;
-use crate::sql::{Change, ChangeFeed, Database, Event, Images};
+use crate::sql::{Change, ChangeFeed, Event, Images};
 
 const BUFFER: usize = 1 << 16;
 /// Changes that wait to be written. Each may have 6 MiB.
@@ -158,15 +156,11 @@ fn begins_line(file: &mut File, position: u64) -> std::io::Result<bool> {
 
 /// Writes the changes of a feed, page after page, and confirms each page when it is written.
 pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
-    let Location::Sql(url) = Location::read(from_of(arguments.from.as_ref())?)? else {
-        return Err(Failure::usage(
-            "changes reads a change feed of a database: give --from its postgresql:// URL.",
-        ));
-    };
-    let to = Location::read(&arguments.to)?;
-    let lines = Lines::open(to)?;
-    let patience = Duration::from_secs(arguments.retry_for);
-    let feed = ChangeFeed::new(Database::new(*url, patience, &arguments.databases)?, &arguments.feed);
+    let database = arguments
+        .database
+        .open("changes reads a change feed of a database: give --from its postgresql:// URL.")?;
+    let lines = Lines::open(Location::read(&arguments.to)?)?;
+    let feed = ChangeFeed::new(database, &arguments.feed);
     let stop: Arc<AtomicBool> = Arc::default();
     stop_on_signal(&stop);
     let mut count: u64 = 0;

@@ -22,11 +22,10 @@ use crate::peer::Target;
 use crate::pipeline::{CopyContext, Pace};
 use crate::printable::tell;
 use crate::record::{Key, Record};
-use crate::rejects::Rejects;
 use crate::report::{Report, TableReport};
 use crate::resume::{Followed, Job, Journal};
 use crate::selection::Selection;
-use crate::sql::{ChangeFeed, Database, Event, Images, SqlWriter, StoredTable};
+use crate::sql::{ChangeFeed, Event, Images, SqlWriter, StoredTable};
 use crate::write::{OnConflict, WriteMode};
 
 use super::rounds::{again, round};
@@ -69,8 +68,7 @@ pub async fn begin(
         return Ok(None);
     };
     let options = &arguments.places.options;
-    let database = Database::new(*url, options.patience(), &options.databases)?;
-    let feed = ChangeFeed::new(database, &name(report, &options.tables));
+    let feed = ChangeFeed::new(options.work.reach.database(url)?, &name(report, &options.tables));
     if journal.followed() == Followed::Whole {
         let known = FollowedTables::new(tables, &journal.relations());
         if feed.is_whole(tables).await? && known.other(&feed.relations().await?).is_none() {
@@ -315,7 +313,7 @@ async fn copy_again(
     let anew = again(arguments, copy, None)?;
     let followed = [tables.clone(), known.followed.keys().cloned().collect()].concat();
     *known = FollowedTables::new(&followed, &copy.journal.relations());
-    round(&anew, &tables, report, arguments.places.options.style()).await?;
+    round(&anew, &tables, report, arguments.places.options.work.style()).await?;
     Ok(tables)
 }
 
@@ -351,12 +349,12 @@ async fn clear(arguments: &CopyArguments, table: &str) -> Result<(), Failure> {
         bulk: Arc::new(Bulk {
             source,
             selection: Selection::read(Some("true"))?,
-            readers: usize::from(options.concurrency),
+            readers: options.work.readers(),
             counters: Arc::default(),
         }),
         report: std::sync::Mutex::new(DeleteReport::default()),
         pace: Pace::new(None),
-        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
+        rejects: arguments.rejects.open()?,
         journal: Journal::open(None, job)?,
         stop: Arc::default(),
     });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use table_service_model::table_name;
 use tokio::task::block_in_place;
@@ -10,15 +10,12 @@ use tokio::task::block_in_place;
 use crate::archive::{Archive, Wanted};
 use crate::cli::RestoreArguments;
 use crate::failure::{Failure, exit};
-use crate::files::FileOptions;
 use crate::interrupt::stop_on_signal;
-use crate::location::Location;
-use crate::peer::{Source, Target};
+use crate::peer::Source;
 use crate::pipeline::{CopyContext, Pace, room};
 use crate::places::print;
 use crate::printable::tell;
-use crate::progress::{Counters, Style};
-use crate::rejects::Rejects;
+use crate::progress::Counters;
 use crate::report::Report;
 use crate::resume::{Job, Journal};
 use crate::write::{OnConflict, WriteMode};
@@ -29,14 +26,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     let Some(to) = &arguments.to else {
         return Err(Failure::usage("--to PLACE is missing; --help explains it."));
     };
-    let files = FileOptions {
-        format: arguments.format,
-        delimiter: arguments.delimiter,
-        infer_types: false,
-        account: None,
-    };
-    let patience = Duration::from_secs(arguments.retry_for);
-    let target = Target::new(Location::read(to)?, &files, patience, &arguments.databases)?;
+    let target = arguments.work.target(to)?;
     if arguments.on_conflict == OnConflict::Merge {
         return Err(Failure::usage(
             "An entity is restored as it was: give --on-conflict fail, skip, replace or newer.",
@@ -80,28 +70,23 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
             on_conflict: arguments.on_conflict,
             resumed: false,
         },
-        readers: usize::from(arguments.concurrency),
+        readers: arguments.work.readers(),
         since: None,
         pace: Pace::new(None),
         counters: Arc::new(Counters::default()),
         room: room(),
-        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
+        rejects: arguments.rejects.open()?,
         journal: Journal::open(None, job)?,
         stop: Arc::default(),
     });
     stop_on_signal(&copy.stop);
-    let style = match (arguments.json, arguments.quiet) {
-        (true, _) => Style::Json,
-        (false, true) => Style::Quiet,
-        (false, false) => Style::People,
-    };
-    round(&copy, &tables, &mut report, style).await?;
+    round(&copy, &tables, &mut report, arguments.work.style()).await?;
     report.seconds = begin.elapsed().as_secs_f64();
     let interrupted = copy.stop.load(Ordering::Relaxed);
     if interrupted {
         report.note("Interrupted.");
     }
-    print(arguments.json, "report", &report, &report.text());
+    print(arguments.work.json, "report", &report, &report.text());
     Ok(match (interrupted, report.sum().rejected) {
         (true, _) => exit::INTERRUPTED,
         (false, 0) => exit::DONE,

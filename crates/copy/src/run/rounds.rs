@@ -11,7 +11,6 @@ use crate::interrupt::overdue;
 use crate::peer::Target;
 use crate::pipeline::{CopyContext, Pace, copy_table};
 use crate::progress::{Counters, Progress, Style};
-use crate::rejects::Rejects;
 use crate::report::Report;
 use crate::resume::{Job, Journal};
 
@@ -78,14 +77,14 @@ pub fn again(
     };
     Ok(Arc::new(CopyContext {
         source,
-        target: places.options.target(places.to()?)?,
+        target: places.options.work.target(places.to()?)?,
         mode: before.mode,
         readers: before.readers,
         since,
         pace: Pace::new(arguments.rate),
         counters: before.counters.clone(),
         room: before.room.clone(),
-        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
+        rejects: arguments.rejects.open()?,
         journal: Journal::open(None, job)?,
         stop: before.stop.clone(),
     }))
