@@ -1,5 +1,6 @@
 //! What an archive has: the contents of its manifest.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -15,6 +16,25 @@ pub const FORMAT: u32 = 1;
 const MOST_FILES: usize = 1_000_000;
 /// How many gaps and epochs a table or an archive may have.
 const MOST_GAPS: usize = 100_000;
+
+/// A type that serde reads and writes as its text.
+macro_rules! as_text {
+    ($type:ident, $otherwise:literal) => {
+        impl TryFrom<String> for $type {
+            type Error = &'static str;
+
+            fn try_from(text: String) -> Result<$type, &'static str> {
+                $type::parse(&text).ok_or($otherwise)
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> String {
+                value.to_string()
+            }
+        }
+    };
+}
 
 /// A position of the feed: the end of a transaction in the server's log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -34,19 +54,7 @@ impl fmt::Display for Position {
     }
 }
 
-impl TryFrom<String> for Position {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Position, String> {
-        Position::parse(&text).ok_or_else(|| "it is no position of a change feed".to_owned())
-    }
-}
-
-impl From<Position> for String {
-    fn from(position: Position) -> String {
-        position.to_string()
-    }
-}
+as_text!(Position, "it is no position of a change feed");
 
 /// A moment of the server's clock, in microseconds since 2000-01-01, as PostgreSQL has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -78,19 +86,7 @@ impl fmt::Display for Moment {
     }
 }
 
-impl TryFrom<String> for Moment {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Moment, String> {
-        Moment::parse(&text).ok_or_else(|| "it is no time".to_owned())
-    }
-}
-
-impl From<Moment> for String {
-    fn from(moment: Moment) -> String {
-        moment.to_string()
-    }
-}
+as_text!(Moment, "it is no time");
 
 /// A time in which the feed lost nothing: between its beginning and what was read last, all changes are known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,7 +170,7 @@ impl Table {
 }
 
 /// A file of the archive, as far as it counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
     pub bytes: u64,
     /// The bytes that it has when it is not compressed.
@@ -185,7 +181,7 @@ pub struct Contents {
 }
 
 /// Changes in the order of commits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     pub number: u64,
     pub epoch: u32,
@@ -213,49 +209,43 @@ pub struct Base {
     pub contents: Contents,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Head {
-    format: u32,
-    archive: String,
-    feed: String,
-    /// The number of the next file.
-    next: u64,
-    next_table: u32,
-    selected: Vec<String>,
-    /// The first moment that can be restored.
-    floor: Until,
-}
-
 /// A document of the manifest's file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Line {
-    Archive(Head),
-    Epoch(Epoch),
-    Table(Table),
-    Segment(Segment),
-    Base(Base),
+enum Line<'a> {
+    Archive(Cow<'a, Manifest>),
+    Epoch(Cow<'a, Epoch>),
+    Table(Cow<'a, Table>),
+    Segment(Cow<'a, Segment>),
+    Base(Cow<'a, Base>),
     /// The last one.
     End {
         documents: usize,
     },
 }
 
-/// What an archive has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What an archive has. The first document of its file has what is not a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
+    format: u32,
     /// What no other archive has.
     pub archive: String,
     pub feed: String,
+    /// The number of the next file.
     pub next: u64,
     pub next_table: u32,
     /// The names that are followed; `*` stands for any characters. Without one, all tables are.
     pub selected: Vec<String>,
+    /// The first moment that can be restored.
     pub floor: Until,
+    #[serde(skip)]
     pub epochs: Vec<Epoch>,
+    #[serde(skip)]
     pub tables: Vec<Table>,
     /// In the order of commits.
+    #[serde(skip)]
     pub segments: Vec<Segment>,
+    #[serde(skip)]
     pub bases: Vec<Base>,
 }
 
@@ -265,6 +255,7 @@ impl Manifest {
         let letters = archive.chars().filter(char::is_ascii_alphanumeric).take(12);
         let feed = feed.map_or_else(|| format!("archive_{}", letters.collect::<String>()), str::to_owned);
         Manifest {
+            format: FORMAT,
             archive,
             feed,
             next: 1,
@@ -349,20 +340,11 @@ impl Manifest {
 
     /// The documents of the manifest's file, one a line.
     pub fn to_lines(&self) -> Vec<u8> {
-        let head = Head {
-            format: FORMAT,
-            archive: self.archive.clone(),
-            feed: self.feed.clone(),
-            next: self.next,
-            next_table: self.next_table,
-            selected: self.selected.clone(),
-            floor: self.floor,
-        };
-        let lines = std::iter::once(Line::Archive(head))
-            .chain(self.epochs.iter().cloned().map(Line::Epoch))
-            .chain(self.tables.iter().cloned().map(Line::Table))
-            .chain(self.segments.iter().cloned().map(Line::Segment))
-            .chain(self.bases.iter().cloned().map(Line::Base));
+        let lines = std::iter::once(Line::Archive(Cow::Borrowed(self)))
+            .chain(self.epochs.iter().map(Cow::Borrowed).map(Line::Epoch))
+            .chain(self.tables.iter().map(Cow::Borrowed).map(Line::Table))
+            .chain(self.segments.iter().map(Cow::Borrowed).map(Line::Segment))
+            .chain(self.bases.iter().map(Cow::Borrowed).map(Line::Base));
         let (mut out, mut documents) = (Vec::new(), 0);
         let mut push = |line: &Line| {
             // Nothing in it has a form that JSON lacks.
@@ -380,29 +362,18 @@ impl Manifest {
     /// Reads the documents of a manifest's file.
     pub fn from_lines(text: &[u8]) -> Result<Manifest, String> {
         let mut lines = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-        let read = |line: &[u8]| serde_json::from_slice::<Line>(line).map_err(|error| error.to_string());
+        let read = |line: &[u8]| serde_json::from_slice::<Line<'_>>(line).map_err(|error| error.to_string());
         let first = lines.next().ok_or("it is empty")?;
-        let Line::Archive(head) = read(first)? else {
+        let Line::Archive(manifest) = read(first)? else {
             return Err("it does not begin as a manifest".to_owned());
         };
-        if head.format != FORMAT {
+        let mut manifest = manifest.into_owned();
+        if manifest.format != FORMAT {
             return Err(format!(
                 "it has the format {}, and this program knows {FORMAT}",
-                head.format
+                manifest.format
             ));
         }
-        let mut manifest = Manifest {
-            archive: head.archive,
-            feed: head.feed,
-            next: head.next,
-            next_table: head.next_table,
-            selected: head.selected,
-            floor: head.floor,
-            epochs: Vec::new(),
-            tables: Vec::new(),
-            segments: Vec::new(),
-            bases: Vec::new(),
-        };
         let (mut documents, mut ended) = (1, false);
         for line in lines {
             if ended {
@@ -410,10 +381,10 @@ impl Manifest {
             }
             match read(line)? {
                 Line::Archive(_) => return Err("it begins twice".to_owned()),
-                Line::Epoch(epoch) => manifest.epochs.push(epoch),
-                Line::Table(table) => manifest.tables.push(table),
-                Line::Segment(segment) => manifest.segments.push(segment),
-                Line::Base(base) => manifest.bases.push(base),
+                Line::Epoch(epoch) => manifest.epochs.push(epoch.into_owned()),
+                Line::Table(table) => manifest.tables.push(table.into_owned()),
+                Line::Segment(segment) => manifest.segments.push(segment.into_owned()),
+                Line::Base(base) => manifest.bases.push(base.into_owned()),
                 Line::End { documents: told } => {
                     ended = true;
                     if told != documents {
@@ -573,6 +544,7 @@ pub mod tests {
     /// One table with a base at 100 (moment 1000), and segments up to 400 (moment 4000).
     pub fn manifest() -> Manifest {
         Manifest {
+            format: FORMAT,
             archive: "a".to_owned(),
             feed: "f".to_owned(),
             next: 50,

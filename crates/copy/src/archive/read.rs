@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::{BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -140,19 +141,25 @@ pub fn check_file(
     if length > contents.bytes && !may_grow {
         return Err(format!("it has {} bytes behind its end", length - contents.bytes));
     }
-    let mut hash = Sha256::new();
-    let mut part = vec![0; BUFFER];
-    let mut file = file.take(contents.bytes);
-    loop {
-        let count = file.read(&mut part).map_err(|error| error.to_string())?;
-        if count == 0 {
-            break;
-        }
-        hash.update(part.get(..count).unwrap_or_default());
+    match counted(&file, contents).map_err(|error| error.to_string())? {
+        Some(_) => Ok(()),
+        None => Err("it was changed: its digest is another one".to_owned()),
     }
-    match hex(&hash.finalize()) == contents.sha256.to_ascii_lowercase() {
-        true => Ok(()),
-        false => Err("it was changed: its digest is another one".to_owned()),
+}
+
+/// The hash of a file's bytes, as far as they count; `None` if they are not as they were written.
+pub fn counted(file: &File, contents: &Contents) -> std::io::Result<Option<Sha256>> {
+    let mut hash = Sha256::new();
+    let mut counted = BufReader::with_capacity(BUFFER, file.take(contents.bytes));
+    loop {
+        let part = counted.fill_buf()?;
+        if part.is_empty() {
+            let is_same = hex(&hash.clone().finalize()) == contents.sha256.to_ascii_lowercase();
+            return Ok(is_same.then_some(hash));
+        }
+        hash.update(part);
+        let count = part.len();
+        counted.consume(count);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes the files of an archive.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
 
 use sha2::{Digest, Sha256};
 
@@ -11,7 +11,7 @@ use crate::record::Record;
 
 use super::directory::{Directory, Kind};
 use super::manifest::{Contents, Moment, Position, Segment};
-use super::read::hex;
+use super::read::{counted, hex};
 
 const LEVEL: i32 = 3;
 const BUFFER: usize = 1 << 16;
@@ -84,16 +84,7 @@ impl SegmentWriter {
             segment: Segment {
                 number,
                 epoch,
-                first: Position(0),
-                last: Position(0),
-                earliest: Moment(0),
-                latest: Moment(0),
-                contents: Contents {
-                    bytes: 0,
-                    raw: 0,
-                    lines: 0,
-                    sha256: String::new(),
-                },
+                ..Segment::default()
             },
             hash: Sha256::new(),
             page: None,
@@ -108,19 +99,9 @@ impl SegmentWriter {
             let Ok(file) = created::again(&path) else {
                 return Ok(None);
             };
-            let mut hash = Sha256::new();
-            let mut counted = (&file).take(segment.contents.bytes);
-            let mut part = vec![0; BUFFER];
-            loop {
-                let count = counted.read(&mut part)?;
-                if count == 0 {
-                    break;
-                }
-                hash.update(part.get(..count).unwrap_or_default());
-            }
-            if counted.limit() > 0 || hex(&hash.clone().finalize()) != segment.contents.sha256 {
+            let Some(hash) = counted(&file, &segment.contents)? else {
                 return Ok(None);
-            }
+            };
             file.set_len(segment.contents.bytes)?;
             Ok(Some(SegmentWriter {
                 file,
@@ -163,7 +144,6 @@ impl SegmentWriter {
 
     /// Takes back what was written since the page began.
     pub fn undo(&mut self) -> Result<(), Failure> {
-        use std::io::{Seek, SeekFrom};
         self.page = None;
         let length = self.segment.contents.bytes;
         let mut file = &self.file;
@@ -211,12 +191,7 @@ impl BaseWriter {
             name,
             buffer: Vec::new(),
             last: None,
-            contents: Contents {
-                bytes: 0,
-                raw: 0,
-                lines: 0,
-                sha256: String::new(),
-            },
+            contents: Contents::default(),
         })
     }
 

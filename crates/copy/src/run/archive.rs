@@ -243,10 +243,7 @@ impl<'a> Keeper<'a> {
 
     /// Ends what is under way, and confirms what is on the disk.
     async fn finish(&mut self) -> Result<(), Failure> {
-        if let Some(folding) = self.folding.take() {
-            let folded = folding.await.map_err(|error| Failure::new(error.to_string()))?;
-            self.take_folded(folded);
-            self.save()?;
+        if self.end_folding().await? {
             self.prune()?;
         }
         self.save()?;
@@ -315,7 +312,7 @@ impl<'a> Keeper<'a> {
 
     async fn begin_epoch(&mut self, probe: &Probe, reason: Option<String>) -> Result<(), Failure> {
         self.writer = None;
-        self.end_folding().await;
+        self.end_folding().await?;
         let selected = &self.manifest.selected;
         let mut tables = self.archived.tables().await?;
         tables.retain(|(name, _)| is_selected(selected, name));
@@ -479,6 +476,15 @@ impl<'a> Keeper<'a> {
         )))
     }
 
+    /// Reads a table into the archive, unless it is gone, busy, or cannot be read.
+    async fn take_table(&mut self, table: &str, epoch: u32) {
+        match self.read_base(table, epoch, self.arguments.follow.is_none()).await {
+            Ok(Some((frozen, base))) => self.add_base(&frozen.name, frozen.oid, base),
+            Ok(None) => {}
+            Err(failure) => self.skip(table, &failure),
+        }
+    }
+
     /// Says, not too often, why a table cannot be read. The others are archived nevertheless: anybody may own a table.
     fn skip(&mut self, table: &str, failure: &Failure) {
         tell(&format!(
@@ -577,11 +583,7 @@ impl<'a> Keeper<'a> {
             if !is_selected(&selected, &name) || is_known(&self.manifest, &name) || self.is_skipped(&name) {
                 continue;
             }
-            match self.read_base(&name, number, self.arguments.follow.is_none()).await {
-                Ok(Some((frozen, base))) => self.add_base(&frozen.name, frozen.oid, base),
-                Ok(None) => {}
-                Err(failure) => self.skip(&name, &failure),
-            }
+            self.take_table(&name, number).await;
         }
         Ok(())
     }
@@ -591,8 +593,8 @@ impl<'a> Keeper<'a> {
         while !self.is_stopped() {
             let probe = self.archived.probe().await?;
             let (sender, receiver) = channel(WAITING);
-            let archived = self.feed_reader();
-            let (last, written) = tokio::join!(archived.read(Images::New, sender), self.write_page(receiver));
+            let feed = self.feed.clone();
+            let (last, written) = tokio::join!(feed.read(Images::New, sender), self.write_page(receiver));
             if let (true, Some(writer)) = (last.is_err() || written.is_err(), &mut self.writer) {
                 writer.undo()?;
             }
@@ -629,10 +631,6 @@ impl<'a> Keeper<'a> {
             }
         }
         Ok(())
-    }
-
-    fn feed_reader(&self) -> ChangeFeed {
-        ChangeFeed::new(self.database.clone(), &self.manifest.feed)
     }
 
     /// Writes the changes of a page. Returns how many there were, and those that nobody can know.
@@ -742,11 +740,7 @@ impl<'a> Keeper<'a> {
             if self.is_skipped(&name) || self.is_stopped() {
                 continue;
             }
-            match self.read_base(&name, number, self.arguments.follow.is_none()).await {
-                Ok(Some((frozen, base))) => self.add_base(&frozen.name, frozen.oid, base),
-                Ok(None) => {}
-                Err(failure) => self.skip(&name, &failure),
-            }
+            self.take_table(&name, number).await;
             // If more changes cannot be read, the next base waits.
             self.skipped.insert(table_name::fold(&name), Instant::now());
         }
@@ -755,18 +749,13 @@ impl<'a> Keeper<'a> {
 
     /// Makes new bases of the last ones and the segments since then, if it is time for that.
     async fn fold(&mut self) -> Result<(), Failure> {
-        if let Some(folding) = self.folding.take_if(|folding| folding.is_finished()) {
-            let folded = folding.await.map_err(|error| Failure::new(error.to_string()))?;
-            self.take_folded(folded);
-            self.save()?;
+        if self.folding.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.end_folding().await?;
         }
         if self.folding.is_some() || self.cannot_fold || self.is_stopped() {
             return Ok(());
         }
-        let keep = self
-            .arguments
-            .keep
-            .map(|keep| i64::try_from(keep.as_micros()).unwrap_or(i64::MAX));
+        let keep = self.arguments.keep.map(micros);
         let Some(fold) = Fold::due(&mut self.manifest, FOLD_BYTES, keep) else {
             return Ok(());
         };
@@ -775,26 +764,17 @@ impl<'a> Keeper<'a> {
         let directory = self.directory.clone();
         self.folding = Some(tokio::task::spawn_blocking(move || fold.run(&directory)));
         if self.arguments.follow.is_none() {
-            let folded = self.folding.take();
-            if let Some(folding) = folded {
-                let folded = folding.await.map_err(|error| Failure::new(error.to_string()))?;
-                self.take_folded(folded);
-                self.save()?;
-            }
+            self.end_folding().await?;
         }
         Ok(())
     }
 
-    async fn end_folding(&mut self) {
-        if let Some(folding) = self.folding.take()
-            && let Ok(folded) = folding.await
-        {
-            self.take_folded(folded);
-        }
-    }
-
-    fn take_folded(&mut self, folded: Result<Vec<Folded>, String>) {
-        match folded {
+    /// Waits for the new bases that are being made, and puts them into the manifest. Returns whether there were any.
+    async fn end_folding(&mut self) -> Result<bool, Failure> {
+        let Some(folding) = self.folding.take() else {
+            return Ok(false);
+        };
+        match folding.await.map_err(|error| Failure::new(error.to_string()))? {
             Ok(folded) => {
                 for one in folded {
                     self.bases += u64::from(one.apply(&mut self.manifest));
@@ -808,6 +788,8 @@ impl<'a> Keeper<'a> {
                 ));
             }
         }
+        self.save()?;
+        Ok(true)
     }
 
     /// Deletes what no moment of the kept time needs.
@@ -820,8 +802,7 @@ impl<'a> Keeper<'a> {
             return Ok(());
         }
         self.pruned = Some(Instant::now());
-        let micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
-        let from = Moment(self.manifest.last().0.saturating_sub(micros));
+        let from = Moment(self.manifest.last().0.saturating_sub(micros(keep)));
         let Some((kept, gone)) = block_in_place(|| pruned(&self.directory, &self.manifest, from)) else {
             return Ok(());
         };
@@ -836,6 +817,10 @@ impl<'a> Keeper<'a> {
         }
         self.directory.remove(&|number| gone.contains(&number))
     }
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
 fn place_of(change: &Change) -> Result<(Position, Moment), Failure> {

@@ -121,6 +121,7 @@ pub struct StoredTable {
 }
 
 /// A change feed of a database.
+#[derive(Clone)]
 pub struct ChangeFeed {
     database: Database,
     name: String,
