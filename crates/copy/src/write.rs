@@ -1,5 +1,6 @@
 //! The common part of all targets: the mode of writing, the outcome of a write, and the pauses while a service is away.
 
+use std::ops::AddAssign;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,8 +45,8 @@ pub struct Outcome {
     pub rejects: Vec<Reject>,
 }
 
-impl Outcome {
-    pub fn add(&mut self, other: Outcome) {
+impl AddAssign for Outcome {
+    fn add_assign(&mut self, other: Outcome) {
         self.written += other.written;
         self.new_timestamps += other.new_timestamps;
         self.skipped += other.skipped;
@@ -85,8 +86,10 @@ impl Removed {
             ..Removed::default()
         }
     }
+}
 
-    pub fn add(&mut self, other: Removed) {
+impl AddAssign for Removed {
+    fn add_assign(&mut self, other: Removed) {
         self.deleted += other.deleted;
         self.gone += other.gone;
         self.changed += other.changed;

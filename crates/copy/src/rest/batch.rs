@@ -1,11 +1,18 @@
 //! Entity group transactions as multipart bodies.
 
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::ops::AddAssign;
 
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use http::Method;
+use table_service_model::limits;
+
+use crate::failure::Failure;
 
 use super::answers::error_in;
-use super::client::{Answer, ServiceError};
+use super::client::{Answer, Call, RestClient, ServiceError};
 
 /// One operation of a batch.
 pub struct Operation {
@@ -16,8 +23,60 @@ pub struct Operation {
     pub if_match: Option<String>,
 }
 
+/// How many batches one lane has under way.
+pub const AT_ONCE: usize = 4;
+/// What a batch's body may have; the headers of its parts come on top.
+const BYTES: usize = limits::BATCH_BYTES * 3 / 4;
+
+/// Groups operations by their partitions, within the limits of a batch. `measure` gives the partition and the bytes of one.
+pub fn groups<T>(operations: Vec<T>, measure: impl Fn(&T) -> (&str, usize)) -> Vec<Vec<T>> {
+    let mut open: HashMap<String, (Vec<T>, usize)> = HashMap::new();
+    let mut full = Vec::new();
+    for operation in operations {
+        let (partition, bytes) = measure(&operation);
+        let (batch, size) = open.entry(partition.to_owned()).or_default();
+        if batch.len() == limits::BATCH_OPERATIONS || (*size + bytes > BYTES && !batch.is_empty()) {
+            full.push(std::mem::take(batch));
+            *size = 0;
+        }
+        *size += bytes;
+        batch.push(operation);
+    }
+    full.extend(open.into_values().map(|(batch, _)| batch));
+    full
+}
+
+/// Sends a batch. Returns what it has come to, and whether an earlier try may have had its effect.
+pub async fn send(client: &RestClient, operations: &[&Operation]) -> Result<(Result<(), ServiceError>, bool), Failure> {
+    let id = uuid::Uuid::new_v4().to_string();
+    let content_type = format!("multipart/mixed; boundary=batch_{id}");
+    let call = Call {
+        method: Method::POST,
+        content_type: &content_type,
+        headers: &[("accept", "multipart/mixed")],
+        body: Bytes::from(body(&id, operations)),
+        ..Call::get("$batch", "")
+    };
+    let answer = client.send(&call).await?;
+    Ok((result(&answer, operations.len()), answer.ambiguous))
+}
+
+/// Writes or deletes several at a time. Returns what has become of them together.
+pub async fn at_once<T, F, S>(all: Vec<T>, write: impl Fn(T) -> F) -> Result<S, Failure>
+where
+    F: Future<Output = Result<S, Failure>>,
+    S: Default + AddAssign,
+{
+    let mut sum = S::default();
+    let mut writes = stream::iter(all).map(write).buffer_unordered(AT_ONCE);
+    while let Some(result) = writes.next().await {
+        sum += result?;
+    }
+    Ok(sum)
+}
+
 /// The body of a batch; `id` makes its boundaries.
-pub fn body(id: &str, operations: &[&Operation]) -> String {
+fn body(id: &str, operations: &[&Operation]) -> String {
     let mut body = String::new();
     // Writing to a String cannot fail.
     let _ = write!(
@@ -42,7 +101,7 @@ pub fn body(id: &str, operations: &[&Operation]) -> String {
 }
 
 /// What a batch of so many operations has come to: nothing if all succeeded.
-pub fn result(answer: &Answer, operations: usize) -> Result<(), ServiceError> {
+fn result(answer: &Answer, operations: usize) -> Result<(), ServiceError> {
     if answer.status.as_u16() != 202 {
         return Err(answer.error());
     }

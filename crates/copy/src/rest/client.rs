@@ -68,7 +68,8 @@ pub struct Call<'a> {
     /// The query, escaped, without the question mark.
     pub query: &'a str,
     pub content_type: &'a str,
-    pub headers: &'a [(&'static str, &'a str)],
+    pub headers: &'a [(&'static str, &'static str)],
+    pub if_match: Option<&'a str>,
     pub body: Bytes,
 }
 
@@ -80,7 +81,31 @@ impl<'a> Call<'a> {
             query,
             content_type: "",
             headers: &[("accept", "application/json;odata=minimalmetadata")],
+            if_match: None,
             body: Bytes::new(),
+        }
+    }
+
+    /// Writes one entity or table, whose new state is not wanted back.
+    pub fn write(method: Method, resource: &'a str, body: String) -> Call<'a> {
+        Call {
+            method,
+            content_type: "application/json",
+            headers: &[
+                ("accept", "application/json;odata=nometadata"),
+                ("prefer", "return-no-content"),
+            ],
+            body: Bytes::from(body),
+            ..Call::get(resource, "")
+        }
+    }
+
+    /// Deletes an entity in this version; `*` stands for any.
+    pub fn delete(resource: &'a str, etag: &'a str) -> Call<'a> {
+        Call {
+            method: Method::DELETE,
+            if_match: Some(etag),
+            ..Call::get(resource, "")
         }
     }
 }
@@ -281,6 +306,9 @@ impl RestClient {
         }
         for (name, value) in call.headers {
             request = request.header(*name, *value);
+        }
+        if let Some(etag) = call.if_match {
+            request = request.header("if-match", etag);
         }
         // The text of these errors has no URL in it, so no signature.
         let request = request

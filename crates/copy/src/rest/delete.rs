@@ -4,12 +4,7 @@
 //! read with the keys; an entity that has another one is read again with the filter, and deleted in its new version if it
 //! still passes.
 
-use std::collections::HashMap;
-
-use bytes::Bytes;
-use futures_util::{StreamExt, stream};
 use http::Method;
-use table_service_model::limits;
 
 use crate::failure::Failure;
 use crate::record::Reject;
@@ -19,7 +14,7 @@ use super::batch::{self, Operation};
 use super::client::{Call, ServiceError, filter_literal};
 use super::keys::{KeyReader, Keyed};
 use super::source::RestSource;
-use super::target::{BATCH_BYTES, BATCHES_AT_ONCE, is_fatal, point};
+use super::target::{is_fatal, point};
 
 /// How many entities of a batch may be gone or changed before each is deleted for itself.
 const FAULTS_OF_A_BATCH: usize = 5;
@@ -39,14 +34,12 @@ impl RestDeleter<'_> {
     /// # Errors
     /// A service that stays away, or does not let the client delete.
     pub async fn delete(&self, keys: Vec<Keyed>) -> Result<Removed, Failure> {
-        let mut removed = Removed::default();
-        let mut batches = stream::iter(batches(keys))
-            .map(|batch| async move { self.batch(batch).await })
-            .buffer_unordered(BATCHES_AT_ONCE);
-        while let Some(result) = batches.next().await {
-            removed.add(result?);
-        }
-        Ok(removed)
+        let batches = batch::groups(keys, |keyed| {
+            // Escaped, a character has three bytes for each of its own.
+            let bytes = 3 * (keyed.partition_key.len() + keyed.row_key.len()) + keyed.etag.len() + 600;
+            (&keyed.partition_key, bytes)
+        });
+        batch::at_once(batches, |batch| self.batch(batch)).await
     }
 
     async fn batch(&self, mut batch: Vec<Keyed>) -> Result<Removed, Failure> {
@@ -67,19 +60,8 @@ impl RestDeleter<'_> {
                 })
                 .collect();
             let operations: Vec<&Operation> = operations.iter().collect();
-            let id = uuid::Uuid::new_v4().to_string();
-            let content_type = format!("multipart/mixed; boundary=batch_{id}");
-            let answer = client
-                .send(&Call {
-                    method: Method::POST,
-                    resource: "$batch",
-                    query: "",
-                    content_type: &content_type,
-                    headers: &[("accept", "multipart/mixed")],
-                    body: Bytes::from(batch::body(&id, &operations)),
-                })
-                .await?;
-            let error = match batch::result(&answer, batch.len()) {
+            let (result, is_ambiguous) = batch::send(client, &operations).await?;
+            let error = match result {
                 Ok(()) => {
                     removed.deleted += batch.len() as u64;
                     return Ok(removed);
@@ -88,20 +70,15 @@ impl RestDeleter<'_> {
                 Err(error) => error,
             };
             // A batch whose answer did not come may have deleted all of them.
-            ambiguous = answer.ambiguous;
+            ambiguous = is_ambiguous;
             let Some(index) = index_of(&error).filter(|&index| index < batch.len() && !ambiguous) else {
                 break;
             };
             // Whether it is gone or changed, it is seen for itself; the others are tried again without it.
             let keyed = batch.remove(index);
-            removed.add(self.single(keyed, false).await?);
+            removed += self.single(keyed, false).await?;
         }
-        let mut singles = stream::iter(batch)
-            .map(|keyed| async move { self.single(keyed, ambiguous).await })
-            .buffer_unordered(BATCHES_AT_ONCE);
-        while let Some(result) = singles.next().await {
-            removed.add(result?);
-        }
+        removed += batch::at_once(batch, |keyed| self.single(keyed, ambiguous)).await?;
         Ok(removed)
     }
 
@@ -109,19 +86,7 @@ impl RestDeleter<'_> {
         let client = self.source.client();
         let mut reason = String::new();
         for _ in 0..TRIES {
-            let answer = client
-                .send(&Call {
-                    method: Method::DELETE,
-                    resource: &self.point(&keyed),
-                    query: "",
-                    content_type: "",
-                    headers: &[
-                        ("accept", "application/json;odata=minimalmetadata"),
-                        ("if-match", &keyed.etag),
-                    ],
-                    body: Bytes::new(),
-                })
-                .await?;
+            let answer = client.send(&Call::delete(&self.point(&keyed), &keyed.etag)).await?;
             if answer.status.is_success() {
                 return Ok(Removed::deleted());
             }
@@ -173,25 +138,6 @@ impl RestDeleter<'_> {
             ..Removed::default()
         }
     }
-}
-
-/// Groups entities by their partitions, within the limits of a batch.
-fn batches(keys: Vec<Keyed>) -> Vec<Vec<Keyed>> {
-    let mut open: HashMap<String, (Vec<Keyed>, usize)> = HashMap::new();
-    let mut full = Vec::new();
-    for keyed in keys {
-        // Escaped, a character has three bytes for each of its own.
-        let bytes = 3 * (keyed.partition_key.len() + keyed.row_key.len()) + keyed.etag.len() + 600;
-        let (batch, size) = open.entry(keyed.partition_key.clone()).or_default();
-        if batch.len() == limits::BATCH_OPERATIONS || (*size + bytes > BATCH_BYTES && !batch.is_empty()) {
-            full.push(std::mem::take(batch));
-            *size = 0;
-        }
-        *size += bytes;
-        batch.push(keyed);
-    }
-    full.extend(open.into_values().map(|(batch, _)| batch));
-    full
 }
 
 /// Which operation of a batch an error is about: its message begins with the number.

@@ -1,12 +1,8 @@
 //! A table written over REST: batches of one partition each.
 
-use std::collections::HashMap;
-
-use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use http::Method;
 use table_service_model::json::value_to_json;
-use table_service_model::limits;
 use table_service_model::{EdmType, Value};
 
 use crate::failure::Failure;
@@ -17,10 +13,6 @@ use crate::write::{OnConflict, Outcome, WriteMode};
 use super::batch::{self, Operation};
 use super::client::{Call, RestClient, ServiceError, quoted};
 
-/// How many batches one lane has under way.
-pub const BATCHES_AT_ONCE: usize = 4;
-/// What a batch's body may have; the headers of its parts come on top.
-pub const BATCH_BYTES: usize = limits::BATCH_BYTES * 3 / 4;
 /// Entities of this weight are written as JSON at a time, which takes up to six times as much.
 const WRITE_BYTES: usize = 2 << 20;
 /// How often an entity is tried that others seem to write and delete at the same time.
@@ -45,20 +37,7 @@ impl RestTarget {
     /// What the service says. A signature that may not create tables is enough if the table is there.
     pub async fn create(&self, table: &str) -> Result<(), Failure> {
         let body = format!("{{\"TableName\":\"{table}\"}}");
-        let answer = self
-            .client
-            .send(&Call {
-                method: Method::POST,
-                resource: "Tables",
-                query: "",
-                content_type: "application/json",
-                headers: &[
-                    ("accept", "application/json;odata=nometadata"),
-                    ("prefer", "return-no-content"),
-                ],
-                body: Bytes::from(body),
-            })
-            .await?;
+        let answer = self.client.send(&Call::write(Method::POST, "Tables", body)).await?;
         let error = answer.error();
         if answer.status.is_success() || error.code == "TableAlreadyExists" {
             return Ok(());
@@ -84,17 +63,7 @@ impl RestTarget {
         let delete = |key: &Key| {
             let resource = point(table, &key.partition_key, &key.row_key);
             async move {
-                let answer = self
-                    .client
-                    .send(&Call {
-                        method: Method::DELETE,
-                        resource: &resource,
-                        query: "",
-                        content_type: "",
-                        headers: &[("accept", "application/json;odata=minimalmetadata"), ("if-match", "*")],
-                        body: Bytes::new(),
-                    })
-                    .await?;
+                let answer = self.client.send(&Call::delete(&resource, "*")).await?;
                 if answer.status.is_success() || answer.status.as_u16() == 404 {
                     return Ok(());
                 }
@@ -102,7 +71,7 @@ impl RestTarget {
             }
         };
         stream::iter(keys.iter().map(delete))
-            .buffer_unordered(BATCHES_AT_ONCE)
+            .buffer_unordered(batch::AT_ONCE)
             .try_collect()
             .await
     }
@@ -142,51 +111,28 @@ impl RestWriter {
             bytes += record.weight();
             part.push(record);
             if bytes >= WRITE_BYTES {
-                outcome.add(self.write_part(std::mem::take(&mut part)).await?);
+                outcome += self.write_part(std::mem::take(&mut part)).await?;
                 bytes = 0;
             }
         }
-        outcome.add(self.write_part(part).await?);
+        outcome += self.write_part(part).await?;
         Ok(outcome)
     }
 
     async fn write_part(&self, records: Vec<Record>) -> Result<Outcome, Failure> {
-        let mut outcome = Outcome::default();
         if self.mode.on_conflict == OnConflict::Newer {
-            let mut singles = stream::iter(records)
-                .map(|record| async move { self.newer(record).await })
-                .buffer_unordered(BATCHES_AT_ONCE);
-            while let Some(result) = singles.next().await {
-                outcome.add(result?);
-            }
-            return Ok(outcome);
+            return batch::at_once(records, |record| self.newer(record)).await;
         }
-        let mut batches = stream::iter(self.batches(records))
-            .map(|batch| async move { self.batch(batch).await })
-            .buffer_unordered(BATCHES_AT_ONCE);
-        while let Some(result) = batches.next().await {
-            outcome.add(result?);
-        }
-        Ok(outcome)
-    }
-
-    /// Groups entities by their partitions, within the limits of a batch.
-    fn batches(&self, records: Vec<Record>) -> Vec<Vec<Prepared>> {
-        let mut open: HashMap<String, (Vec<Prepared>, usize)> = HashMap::new();
-        let mut full = Vec::new();
-        for record in records {
-            let operation = self.operation(&record);
+        let prepare = |record| Prepared {
+            operation: self.operation(&record),
+            record,
+        };
+        let batches = batch::groups(records.into_iter().map(prepare).collect(), |prepared| {
+            let Prepared { record, operation } = prepared;
             let bytes = operation.body.len() + operation.url.len() + 400;
-            let (batch, size) = open.entry(record.partition_key.clone()).or_default();
-            if batch.len() == limits::BATCH_OPERATIONS || (*size + bytes > BATCH_BYTES && !batch.is_empty()) {
-                full.push(std::mem::take(batch));
-                *size = 0;
-            }
-            *size += bytes;
-            batch.push(Prepared { record, operation });
-        }
-        full.extend(open.into_values().map(|(batch, _)| batch));
-        full
+            (&record.partition_key, bytes)
+        });
+        batch::at_once(batches, |batch| self.batch(batch)).await
     }
 
     fn operation(&self, record: &Record) -> Operation {
@@ -212,42 +158,18 @@ impl RestWriter {
 
     async fn batch(&self, batch: Vec<Prepared>) -> Result<Outcome, Failure> {
         if batch.len() > 1 {
-            let id = uuid::Uuid::new_v4().to_string();
             let operations: Vec<&Operation> = batch.iter().map(|prepared| &prepared.operation).collect();
-            let content_type = format!("multipart/mixed; boundary=batch_{id}");
-            let answer = self
-                .client
-                .send(&Call {
-                    method: Method::POST,
-                    resource: "$batch",
-                    query: "",
-                    content_type: &content_type,
-                    headers: &[("accept", "multipart/mixed")],
-                    body: Bytes::from(batch::body(&id, &operations)),
-                })
-                .await?;
-            match batch::result(&answer, operations.len()) {
+            let (result, ambiguous) = batch::send(&self.client, &operations).await?;
+            match result {
                 Ok(()) => {
                     return Ok(written(batch.iter().map(|one| &one.record)));
                 }
                 Err(error) if is_fatal(&error) => return Err(self.client.failure(&self.table, &error)),
                 // One entity refuses the batch; each for itself tells which.
-                Err(_) if answer.ambiguous => return self.singles(batch, true).await,
-                Err(_) => {}
+                Err(_) => return batch::at_once(batch, |prepared| self.single(prepared, ambiguous)).await,
             }
         }
-        self.singles(batch, false).await
-    }
-
-    async fn singles(&self, batch: Vec<Prepared>, ambiguous: bool) -> Result<Outcome, Failure> {
-        let mut outcome = Outcome::default();
-        let mut singles = stream::iter(batch)
-            .map(|prepared| async move { self.single(prepared, ambiguous).await })
-            .buffer_unordered(BATCHES_AT_ONCE);
-        while let Some(result) = singles.next().await {
-            outcome.add(result?);
-        }
-        Ok(outcome)
+        batch::at_once(batch, |prepared| self.single(prepared, false)).await
     }
 
     async fn single(&self, prepared: Prepared, ambiguous: bool) -> Result<Outcome, Failure> {
@@ -264,17 +186,7 @@ impl RestWriter {
         // MERGE is for batches: emulators know PATCH outside of them as the service does.
         let answer = self
             .client
-            .send(&Call {
-                method,
-                resource: &resource,
-                query: "",
-                content_type: "application/json",
-                headers: &[
-                    ("accept", "application/json;odata=nometadata"),
-                    ("prefer", "return-no-content"),
-                ],
-                body: Bytes::from(operation.body),
-            })
+            .send(&Call::write(method, &resource, operation.body))
             .await?;
         if answer.status.is_success() {
             return Ok(written([&record]));
@@ -315,24 +227,11 @@ impl RestWriter {
                 Some((there, _)) if there.timestamp >= record.timestamp => return Ok(skipped()),
                 Some((_, etag)) => (Method::PUT, point, Some(etag.clone())),
             };
-            let mut headers = vec![
-                ("accept", "application/json;odata=nometadata"),
-                ("prefer", "return-no-content"),
-            ];
-            if let Some(etag) = &etag {
-                headers.push(("if-match", etag.as_str()));
-            }
-            let answer = self
-                .client
-                .send(&Call {
-                    method,
-                    resource: &resource,
-                    query: "",
-                    content_type: "application/json",
-                    headers: &headers,
-                    body: Bytes::from(payload(&record)),
-                })
-                .await?;
+            let call = Call {
+                if_match: etag.as_deref(),
+                ..Call::write(method, &resource, payload(&record))
+            };
+            let answer = self.client.send(&call).await?;
             if answer.status.is_success() {
                 return Ok(written([&record]));
             }

@@ -150,7 +150,7 @@ impl SqlWriter {
                 continue;
             }
             match self.write_all(&part).await? {
-                Ok(written) => outcome.add(written),
+                Ok(written) => outcome += written,
                 Err(refusal) if part.len() == 1 => {
                     outcome.rejects.extend(
                         part.iter()
