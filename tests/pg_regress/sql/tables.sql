@@ -29,7 +29,7 @@ FROM pg_attribute AS a JOIN pg_collation AS c ON c.oid = a.attcollation
 WHERE a.attrelid = 'table_service_data."Employees"'::regclass ORDER BY a.attnum;
 SELECT i.indisprimary, i.indisclustered, c.relname
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-WHERE i.indrelid = 'table_service_data."Employees"'::regclass;
+WHERE i.indrelid = 'table_service_data."Employees"'::regclass ORDER BY c.relname;
 
 -- A name exists in all its spellings at once.
 SELECT create_table('Employees');
@@ -58,7 +58,7 @@ SELECT create_table('abc'), create_property_index('abc', 'pkey');
 ALTER TABLE table_service_data.abc RENAME TO def;
 CREATE TABLE table_service_data.short_pkey ();
 SELECT create_table('Short'), create_table('ABC');
-SELECT indrelid::regclass, indexrelid::regclass AS primary_key FROM pg_index WHERE indrelid IN ('table_service_data."Short"'::regclass, 'table_service_data."ABC"'::regclass);
+SELECT indrelid::regclass, indexrelid::regclass AS primary_key FROM pg_index WHERE indrelid IN ('table_service_data."Short"'::regclass, 'table_service_data."ABC"'::regclass) ORDER BY indrelid::regclass::text;
 SELECT pg_temp.outcome(format('SELECT create_table(%L)', name)) FROM (VALUES ('short'), ('abc'), ('DEF')) AS v (name);
 DROP TABLE table_service_data.short_pkey;
 SELECT bool_and(delete_table(name)) AS deleted FROM (SELECT name FROM names UNION ALL VALUES ('ABC'), ('DEF')) AS v;
