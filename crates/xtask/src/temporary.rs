@@ -76,14 +76,25 @@ fn free_directory() -> Result<PathBuf> {
 /// directory.
 pub fn clean_up_at_end_of_input(directory: &Path) -> Result {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    // Tests that have ended stop their servers themselves, from this directory. To do so too would only be in their way.
+    for _ in 0..300 {
+        if !processes_in(directory)
+            .iter()
+            .any(|(_, works_in)| works_in == directory)
+        {
+            break;
+        }
+        sleep(Duration::from_millis(100));
+    }
     // A server frees its shared memory within seconds, also under valgrind.
     for round in 0..300 {
         let processes = processes_in(directory);
         if processes.is_empty() {
             break;
         }
-        for (process, is_of_postgres) in processes {
-            let signal = match (round, is_of_postgres) {
+        for (process, works_in) in processes {
+            // PostgreSQL's processes work in its data directory.
+            let signal = match (round, works_in.join("PG_VERSION").exists()) {
                 (0, true) => "-QUIT",
                 (0, false) => "-TERM",
                 (299, _) => "-KILL",
@@ -99,15 +110,14 @@ pub fn clean_up_at_end_of_input(directory: &Path) -> Result {
     Ok(fs_err::remove_dir_all(directory)?)
 }
 
-/// Returns the processes that work in a directory, and whether each is PostgreSQL's, which works in its data directory.
-fn processes_in(directory: &Path) -> Vec<(String, bool)> {
+/// Returns the processes that work in a directory, and where.
+fn processes_in(directory: &Path) -> Vec<(String, PathBuf)> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten();
     let processes = processes.filter_map(|process| {
         let process = process.ok()?;
         let works_in = std::fs::read_link(process.path().join("cwd")).ok()?;
         let name = process.file_name().into_string().ok()?;
-        let is_there = works_in.starts_with(directory);
-        is_there.then(|| (name, works_in.join("PG_VERSION").exists()))
+        works_in.starts_with(directory).then_some((name, works_in))
     });
     processes.collect()
 }

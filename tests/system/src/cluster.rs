@@ -16,13 +16,14 @@ pub struct Keeper(Child);
 
 impl Keeper {
     pub fn new(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Keeper {
-        // It notices the end of this process by the end of its input. In a process group of its own, no Ctrl-C hits it.
+        // It notices the end of this process by the end of its input. In a process group of its own, no Ctrl-C hits it. The cleaner of
+        // `cargo xtask` waits for those that work in the directory of all servers, and only then removes it.
         let child = Command::new("sh")
-            .args(["-c", "cat >/dev/null; exec \"$@\" >&2", "sh"])
+            .args(["-c", "cat >/dev/null; \"$@\" >&2", "sh"])
             .arg(program)
             .args(arguments)
             .env_remove("RUST_BACKTRACE")
-            .current_dir("/")
+            .current_dir(directory_of_all())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .process_group(0)
@@ -203,14 +204,18 @@ pub fn directory_of_server() -> PathBuf {
     directory
 }
 
+/// The directory in which all servers have theirs.
+fn directory_of_all() -> PathBuf {
+    std::env::var_os("TABLE_SERVICE_CLUSTERS").map_or_else(std::env::temp_dir, PathBuf::from)
+}
+
 /// The name of a directory that does not exist, short enough for sockets.
 pub fn free_directory() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("table_service_system.{}.{number}", std::process::id());
-        let directory = std::env::var_os("TABLE_SERVICE_CLUSTERS").map_or_else(std::env::temp_dir, PathBuf::from);
-        let directory = directory.join(name);
+        let directory = directory_of_all().join(name);
         if !directory.exists() {
             return directory;
         }
