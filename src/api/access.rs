@@ -133,7 +133,7 @@ fn generate_sas(
         let mut sas = TableSas::new(SAS_VERSION, table).range(range)?;
         if let Some(letters) = permissions.map(TextArg::get) {
             let permissions = Permissions::parse(letters).filter(|permissions| !permissions.is_empty());
-            sas = sas.permissions(permissions.ok_or_else(|| invalid("permissions are letters of raud"))?);
+            sas = sas.permissions(permissions.ok_or_else(|| Error::argument("permissions are letters of raud"))?);
         }
         if let Some(expiry) = time("expiry", expiry)? {
             sas = sas.expiry(expiry);
@@ -146,12 +146,12 @@ fn generate_sas(
         }
         if let Some(text) = ip_range.map(TextArg::get) {
             let range = AddressRange::parse(text);
-            sas = sas.addresses(range.ok_or_else(|| invalid("ip_range is 10.0.0.1 or 10.0.0.1-10.0.0.9"))?);
+            sas = sas.addresses(range.ok_or_else(|| Error::argument("ip_range is 10.0.0.1 or 10.0.0.1-10.0.0.9"))?);
         }
         match protocol.map(TextArg::get) {
             None | Some("https,http") => {}
             Some("https") => sas = sas.https_only(),
-            Some(_) => return Err(invalid("protocol is https or https,http")),
+            Some(_) => return Err(Error::argument("protocol is https or https,http")),
         }
         Ok(sas.sign(&account)?.to_query())
     };
@@ -162,10 +162,4 @@ fn time(name: &str, timestamp: Option<TimestampWithTimeZone>) -> Result<Option<T
     timestamp
         .map(|timestamp| ticks_of(name, timestamp.into_inner()))
         .transpose()
-}
-
-fn invalid(reason: &str) -> Error {
-    Error::ArgumentInvalid {
-        reason: reason.to_owned(),
-    }
 }

@@ -52,14 +52,7 @@ fn delete_entities(
     top: default!(Option<i64>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
 ) -> i64 {
-    let work = Work {
-        function: c"delete_entities()",
-        table_name,
-        filter,
-        change: Given::Delete,
-        parameters,
-    };
-    work.at_once(top)
+    Work::new(c"delete_entities()", table_name, filter, Given::Delete, parameters).at_once(top)
 }
 
 /// Sets the given properties of the entities that pass a filter and removes those whose names are in `remove`, of the first
@@ -75,14 +68,8 @@ fn update_entities(
     top: default!(Option<i64>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
 ) -> i64 {
-    let work = Work {
-        function: c"update_entities()",
-        table_name,
-        filter,
-        change: Given::Update { properties, remove },
-        parameters,
-    };
-    work.at_once(top)
+    let change = Given::Update { properties, remove };
+    Work::new(c"update_entities()", table_name, filter, change, parameters).at_once(top)
 }
 
 /// Deletes the first entities that pass a filter, in key order from a token on: at most `top`, for at most
@@ -97,15 +84,8 @@ fn delete_entities_step(
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     call: Call<'_>,
 ) -> DeletedStep {
-    let work = Work {
-        function: c"delete_entities_step()",
-        table_name,
-        filter,
-        change: Given::Delete,
-        parameters,
-    };
-    let done = work.one_step(top, continuation_token);
-    push(call, &done);
+    let work = Work::new(c"delete_entities_step()", table_name, filter, Given::Delete, parameters);
+    work.one_step(top, continuation_token, call);
     DeletedStep
 }
 
@@ -124,15 +104,9 @@ fn update_entities_step(
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     call: Call<'_>,
 ) -> UpdatedStep {
-    let work = Work {
-        function: c"update_entities_step()",
-        table_name,
-        filter,
-        change: Given::Update { properties, remove },
-        parameters,
-    };
-    let done = work.one_step(top, continuation_token);
-    push(call, &done);
+    let change = Given::Update { properties, remove };
+    let work = Work::new(c"update_entities_step()", table_name, filter, change, parameters);
+    work.one_step(top, continuation_token, call);
     UpdatedStep
 }
 
@@ -155,13 +129,13 @@ fn delete_entities_in_steps(
     call: Call<'_>,
 ) -> StepsOut {
     let procedure = Procedure::new(call, "delete_entities_in_steps()", "deleted").or_raise();
-    let work = Work {
-        function: c"delete_entities_in_steps()",
+    let work = Work::new(
+        c"delete_entities_in_steps()",
         table_name,
         filter,
-        change: Given::Delete,
+        Given::Delete,
         parameters,
-    };
+    );
     work.in_steps(procedure, (step, pause), deleted, continuation_token)
 }
 
@@ -187,13 +161,8 @@ fn update_entities_in_steps(
     call: Call<'_>,
 ) -> StepsOut {
     let procedure = Procedure::new(call, "update_entities_in_steps()", "changed").or_raise();
-    let work = Work {
-        function: c"update_entities_in_steps()",
-        table_name,
-        filter,
-        change: Given::Update { properties, remove },
-        parameters,
-    };
+    let change = Given::Update { properties, remove };
+    let work = Work::new(c"update_entities_in_steps()", table_name, filter, change, parameters);
     work.in_steps(procedure, (step, pause), updated, continuation_token)
 }
 
@@ -238,13 +207,28 @@ struct Checked<'a> {
 }
 
 impl<'a> Work<'a> {
+    fn new(
+        function: &'static CStr,
+        table_name: Option<TextArg<'a>>,
+        filter: Option<TextArg<'a>>,
+        change: Given<'a>,
+        parameters: Option<PropertiesArg<'a>>,
+    ) -> Work<'a> {
+        Work {
+            function,
+            table_name,
+            filter,
+            change,
+            parameters,
+        }
+    }
+
     fn check(&self) -> Result<Checked<'a>, Error> {
         let table_name = required("table_name", self.table_name)?.get();
         if self.filter.is_none_or(|filter| filter.get().trim().is_empty()) {
-            return Err(Error::ArgumentInvalid {
-                reason: "filter must not be NULL or blank. All entities pass the filter 'true', and clear_table() empties a table"
-                    .to_owned(),
-            });
+            return Err(Error::argument(
+                "filter must not be NULL or blank. All entities pass the filter 'true', and clear_table() empties a table",
+            ));
         }
         let patch = match &self.change {
             Given::Delete => None,
@@ -303,13 +287,17 @@ impl<'a> Work<'a> {
         i64::try_from(work().or_raise()).unwrap_or(i64::MAX)
     }
 
-    fn one_step(&self, top: Option<i64>, token: Option<TextArg<'_>>) -> Done {
+    /// Does one step, and returns what it has done as a row.
+    fn one_step(&self, top: Option<i64>, token: Option<TextArg<'_>>, call: Call<'_>) {
         let work = || {
             let checked = self.check()?;
             let top = u64::try_from(top.unwrap_or(STEP)).map_err(|_| top_out_of_range())?;
             self.step(&checked, top, token.map(TextArg::get))
         };
-        work().or_raise()
+        let done = work().or_raise();
+        let token = done.next.as_deref().map(Text::new);
+        let count = i64::try_from(done.count).unwrap_or(i64::MAX);
+        ResultSet::open(call).push([Some(Value::int8(count)), token.as_ref().map(Text::value)]);
     }
 
     fn step(&self, checked: &Checked<'_>, top: u64, token: Option<&str>) -> Result<Done, Error> {
@@ -341,11 +329,11 @@ impl<'a> Work<'a> {
         let check = || {
             let checked = self.check()?;
             let step = u64::try_from(required("step", step)?).ok().filter(|&step| step > 0);
-            let step = step.ok_or_else(|| invalid("step must be above 0"))?;
+            let step = step.ok_or_else(|| Error::argument("step must be above 0"))?;
             let pause = u64::try_from(required("pause", pause)?.as_micros());
-            let pause = pause.map_err(|_| invalid("pause must not be negative, nor above 500,000 years"))?;
+            let pause = pause.map_err(|_| Error::argument("pause must not be negative, nor above 500,000 years"))?;
             let count = u64::try_from(count.unwrap_or_default());
-            let count = count.map_err(|_| invalid("The number of entities so far must not be negative"))?;
+            let count = count.map_err(|_| Error::argument("The number of entities so far must not be negative"))?;
             if let Some(token) = token.map(TextArg::get) {
                 let table = procedure.before(count, token, || checked.open(self.function));
                 ContinuationToken::parse_step(token, self.operation(&table))?;
@@ -378,20 +366,3 @@ impl Checked<'_> {
 
 /// How many entities a step changes if it does not say.
 const STEP: i64 = 1000;
-
-fn invalid(reason: &str) -> Error {
-    Error::ArgumentInvalid {
-        reason: reason.to_owned(),
-    }
-}
-
-/// Returns what a step has done.
-fn push(call: Call<'_>, done: &Done) {
-    let token = done.next.as_deref().map(Text::new);
-    // SAFETY: the caller makes the same promise.
-    let mut result = ResultSet::open(call);
-    result.push([
-        Some(Value::int8(i64::try_from(done.count).unwrap_or(i64::MAX))),
-        token.as_ref().map(Text::value),
-    ]);
-}

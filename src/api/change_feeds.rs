@@ -122,9 +122,7 @@ fn query_change_feeds(call: Call<'_>) -> ChangeFeeds {
 fn query_changes(feed_name: Option<TextArg<'_>>, top: default!(Option<i64>, "1000"), call: Call<'_>) -> Changes {
     let query = || {
         let feed = checked(feed_name)?;
-        let top = u64::try_from(required("top", top)?).map_err(|_| Error::ArgumentInvalid {
-            reason: "top must not be negative".to_owned(),
-        })?;
+        let top = u64::try_from(required("top", top)?).map_err(|_| Error::argument("top must not be negative"))?;
         engine::require_one_server()?;
         let feed = ChangeFeed::find(feed)?;
         let mut result = ResultSet::open(call);
@@ -197,9 +195,8 @@ fn table_names_of<'a>(names: &TextArrayArg<'a>) -> Result<Vec<&'a str>, Error> {
     let names: Option<Vec<&str>> = names.collect();
     match names {
         Some(names) if !names.is_empty() => Ok(names),
-        _ => Err(Error::ArgumentInvalid {
-            reason: "table_names has at least one name and no NULL; without it, the change feed is of all tables"
-                .to_owned(),
-        }),
+        _ => Err(Error::argument(
+            "table_names has at least one name and no NULL; without it, the change feed is of all tables",
+        )),
     }
 }

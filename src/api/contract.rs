@@ -35,9 +35,7 @@ fn entity_is_valid(
 #[pg_extern(immutable, strict, parallel_safe)]
 fn next_timestamp(old: TimestampWithTimeZone, clock: TimestampWithTimeZone) -> TimestampWithTimeZone {
     let next = ticks::next_timestamp(old.into_inner(), clock.into_inner());
-    let none = || Error::ArgumentInvalid {
-        reason: "There is no next timestamp".to_owned(),
-    };
+    let none = || Error::argument("There is no next timestamp");
     TimestampWithTimeZone::try_from(next).map_err(|_| none()).or_raise()
 }
 
@@ -58,11 +56,7 @@ fn merge_fits(
 /// Sets the Timestamp of an updated row, so that no UPDATE can keep, rewind or forge it. BEFORE UPDATE FOR EACH ROW.
 #[pg_extern]
 fn rising_timestamp(call: Call<'_>) -> TriggerRow {
-    let misused = |reason: &str| -> ! {
-        raise(Error::ArgumentInvalid {
-            reason: reason.to_owned(),
-        })
-    };
+    let misused = |reason: &str| -> ! { raise(Error::argument(reason.to_owned())) };
     // A user may put the trigger on any table.
     let Some(update) = RowUpdate::of(&call) else {
         misused("rising_timestamp() is called by a BEFORE UPDATE FOR EACH ROW trigger");

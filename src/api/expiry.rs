@@ -79,7 +79,7 @@ fn set_expiry(
         match in_force(&table) {
             Some(index) => Ok(RegClass(index.oid)),
             // PostgreSQL takes the index of a partition for a part of the new one.
-            None => Err(invalid(
+            None => Err(Error::argument(
                 "A partition of the table has an expiry index that is not valid: drop that index first",
             )),
         }
@@ -308,12 +308,6 @@ fn require_local(table: &Table) -> Result<(), Error> {
         "Entities of distributed tables do not expire. Delete them with a filter on a property or on Timestamp, in pages"
             .to_owned()
     })
-}
-
-fn invalid(reason: &str) -> Error {
-    Error::ArgumentInvalid {
-        reason: reason.to_owned(),
-    }
 }
 
 /// Returns the statement that creates an expiry index.

@@ -95,9 +95,7 @@ fn filter_to_sql(
         let alias = match alias.map(TextArg::get) {
             None => String::new(),
             Some("") => {
-                return Err(Error::ArgumentInvalid {
-                    reason: "alias must not be empty".to_owned(),
-                });
+                return Err(Error::argument("alias must not be empty"));
             }
             Some(alias) => format!("{}.", pgrx::spi::quote_identifier(alias)),
         };
@@ -128,9 +126,9 @@ pub fn refuse_filter(argument: &str, text: Option<TextArg<'_>>, order: &str) -> 
     // A word may be both.
     let is_word = |text: &str| text.is_empty() || property_name::check(text).is_ok();
     match text.map(|text| text.get().trim()) {
-        Some(text) if !is_word(text) && is_filter(text) => Err(Error::ArgumentInvalid {
-            reason: format!("{argument} is a filter: {order}"),
-        }),
+        Some(text) if !is_word(text) && is_filter(text) => {
+            Err(Error::argument(format!("{argument} is a filter: {order}")))
+        }
         _ => Ok(()),
     }
 }

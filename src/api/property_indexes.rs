@@ -73,11 +73,9 @@ fn create_property_index(
         match engine::find(&table, property) {
             Some(index) => Ok(RegClass(index.oid)),
             // PostgreSQL takes the index of a partition for a part of the new one.
-            None => Err(Error::ArgumentInvalid {
-                reason: format!(
-                    "A partition of the table has an index on the property \"{property}\" that is not valid: drop that index first"
-                ),
-            }),
+            None => Err(Error::argument(format!(
+                "A partition of the table has an index on the property \"{property}\" that is not valid: drop that index first"
+            ))),
         }
     };
     create().or_raise()
@@ -228,13 +226,12 @@ fn checked(property: Option<TextArg<'_>>) -> Result<&str, Error> {
     let property = required("property", property)?.get();
     property_name::check(property)?;
     match property {
-        "PartitionKey" | "RowKey" => Err(Error::ArgumentInvalid {
-            reason: format!("{property} needs no property index: filters on keys use the primary key"),
-        }),
-        "Timestamp" => Err(Error::ArgumentInvalid {
-            reason: "Timestamp is no property of the bag: create an ordinary index on the column \"timestamp\""
-                .to_owned(),
-        }),
+        "PartitionKey" | "RowKey" => Err(Error::argument(format!(
+            "{property} needs no property index: filters on keys use the primary key"
+        ))),
+        "Timestamp" => Err(Error::argument(
+            "Timestamp is no property of the bag: create an ordinary index on the column \"timestamp\"",
+        )),
         _ => Ok(property),
     }
 }

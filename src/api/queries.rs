@@ -190,9 +190,7 @@ fn page_bytes(byte_limit: Option<i64>) -> Result<usize, Error> {
     match byte_limit.map(usize::try_from) {
         None => Ok(PAGE_BYTES),
         Some(Ok(limit @ 1..)) => Ok(limit.min(PAGE_BYTES)),
-        Some(_) => Err(Error::ArgumentInvalid {
-            reason: "byte_limit must be above 0".to_owned(),
-        }),
+        Some(_) => Err(Error::argument("byte_limit must be above 0")),
     }
 }
 
@@ -327,9 +325,7 @@ impl<'a> Query<'a> {
             Some(top) => u64::try_from(top)
                 .ok()
                 .filter(|&top| top <= PAGE_ENTITIES)
-                .ok_or_else(|| Error::ArgumentInvalid {
-                    reason: format!("top must be from 0 to {PAGE_ENTITIES}"),
-                })?,
+                .ok_or_else(|| Error::argument(format!("top must be from 0 to {PAGE_ENTITIES}")))?,
         };
         let ranges = match continuation_token {
             None => Cow::Borrowed(self.plan.ranges.as_slice()),

@@ -57,12 +57,9 @@ fn retry_delay(
     maximum: default!(Interval, "'90 s'"),
 ) -> Interval {
     let delay = || {
-        let invalid = |reason: &str| Error::ArgumentInvalid {
-            reason: reason.to_owned(),
-        };
-        let retry = u32::try_from(retry).map_err(|_| invalid("retry must not be negative"))?;
+        let retry = u32::try_from(retry).map_err(|_| Error::argument("retry must not be negative"))?;
         let micros = |interval: &Interval| match interval.as_micros() {
-            micros if micros < 0 => Err(invalid("An interval must not be negative")),
+            micros if micros < 0 => Err(Error::argument("An interval must not be negative")),
             micros => Ok(i64::try_from(micros).unwrap_or(i64::MAX)),
         };
         let delay = retry::delay(
@@ -73,7 +70,7 @@ fn retry_delay(
             random(),
         );
         // `Interval::from_micros` would convert to seconds in floating point and lose precision.
-        Interval::new(0, 0, delay).map_err(|_| invalid("an interval must not be negative"))
+        Interval::new(0, 0, delay).map_err(|_| Error::argument("an interval must not be negative"))
     };
     delay().or_raise()
 }

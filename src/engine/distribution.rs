@@ -94,9 +94,7 @@ fn distribute(spi: &Connection, table: &QualifiedName) {
 pub fn enable(shard_count: i32) -> Result<(), Error> {
     require_citus("enable_citus")?;
     if !(1..=SHARDS).contains(&shard_count) {
-        return Err(Error::ArgumentInvalid {
-            reason: format!("shard_count is 1 to {SHARDS}"),
-        });
+        return Err(Error::argument(format!("shard_count is 1 to {SHARDS}")));
     }
     let with_expiry = connect(|spi| tables(spi).into_iter().find(|table| !Expiries::of(table).is_empty()));
     if let Some(table) = with_expiry {

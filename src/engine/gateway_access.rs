@@ -90,9 +90,7 @@ pub fn grant_to(role: TextArg<'_>) -> Result<(), Error> {
     let found = connect(|spi| Some(spi.read(FIND, &[Value::text(role)]).first()?.text(1)?.get().to_owned()));
     // Another session has just dropped it.
     let Some(name) = found else {
-        return Err(Error::ArgumentInvalid {
-            reason: "the role does not exist".to_owned(),
-        });
+        return Err(Error::argument("the role does not exist"));
     };
     for privileges in grants(&OBJECTS) {
         grant(&format!("{privileges} TO {name}")).unwrap_or_else(|error| rethrow(error));

@@ -34,9 +34,7 @@ pub fn ticks_of(parameter: &str, timestamp: i64) -> Result<Ticks, Error> {
 pub fn timestamp_of(ticks: Ticks) -> TimestampWithTimeZone {
     match TimestampWithTimeZone::try_from(ticks.to_postgres_micros()) {
         Ok(timestamp) => timestamp,
-        Err(_) => raise(Error::ArgumentInvalid {
-            reason: "The time is out of range".to_owned(),
-        }),
+        Err(_) => raise(Error::argument("The time is out of range")),
     }
 }
 

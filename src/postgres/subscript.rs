@@ -38,9 +38,9 @@ unsafe extern "C-unwind" fn transform(
     // has an expression.
     unsafe {
         let [subscript] = elements::<pg_sys::A_Indices>(indirection)[..] else {
-            raise(Error::ArgumentInvalid {
-                reason: "There is one subscript, because properties hold no objects and arrays. Read JSON that is stored as a String with ((properties ->> 'Address')::jsonb)['City']".to_owned(),
-            });
+            raise(Error::argument(
+                "There is one subscript, because properties hold no objects and arrays. Read JSON that is stored as a String with ((properties ->> 'Address')::jsonb)['City']",
+            ));
         };
         let name = if is_slice {
             std::ptr::null_mut()
@@ -58,9 +58,9 @@ unsafe extern "C-unwind" fn transform(
             )
         };
         if name.is_null() {
-            raise(Error::ArgumentInvalid {
-                reason: "The subscript is the name of a property, as in properties['Age']".to_owned(),
-            });
+            raise(Error::argument(
+                "The subscript is the name of a property, as in properties['Age']",
+            ));
         }
         (*reference).refupperindexpr = pg_sys::lappend(std::ptr::null_mut(), name.cast());
         (*reference).reflowerindexpr = std::ptr::null_mut();

@@ -94,9 +94,7 @@ pub fn if_match(tag: Option<TextArg<'_>>) -> Result<IfMatch, Error> {
 
 /// Returns the error for a `top` outside its range.
 pub fn top_out_of_range() -> Error {
-    Error::ArgumentInvalid {
-        reason: "top must not be negative".to_owned(),
-    }
+    Error::argument("top must not be negative")
 }
 
 /// Raises an error with the function's name in a READ ONLY transaction and on a hot standby.

@@ -41,12 +41,12 @@ impl Expiry {
     /// property names.
     pub fn new(property: Option<&str>, time_to_live: Option<i64>) -> Result<Expiry, Error> {
         if property.is_none() && time_to_live.is_none() {
-            return Err(invalid("An expiry needs a property, a time_to_live, or both"));
+            return Err(Error::argument("An expiry needs a property, a time_to_live, or both"));
         }
         if let Some(property) = property {
             property_name::check(property)?;
             if [PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&property) {
-                return Err(invalid(&format!(
+                return Err(Error::argument(format!(
                     "{property} is a system property, which says no expiry. Entities that expire some time after their \
                      Timestamp need only a time_to_live"
                 )));
@@ -158,14 +158,8 @@ pub fn have_passed(expiries: &[Expiry], at: i64, timestamp: i64, properties: Pro
     expiries.iter().any(has_passed)
 }
 
-fn invalid(reason: &str) -> Error {
-    Error::ArgumentInvalid {
-        reason: reason.to_owned(),
-    }
-}
-
 fn no_time_to_live() -> Error {
-    invalid(
+    Error::argument(
         "time_to_live is a whole number of seconds, at least one, without months and years, which differ in length: a day is 24 \
          hours",
     )

@@ -44,18 +44,18 @@ impl<'a> Patch<'a> {
         remove: Option<Vec<Option<&'a str>>>,
     ) -> Result<Patch<'a>, Error> {
         if set.is_none() && increment.is_none() && remove.is_none() {
-            return Err(invalid("Nothing is given that changes an entity"));
+            return Err(Error::argument("Nothing is given that changes an entity"));
         }
         let remove: Option<Vec<&str>> = remove.unwrap_or_default().into_iter().collect();
         let Some(remove) = remove else {
-            return Err(invalid("remove must not contain NULL"));
+            return Err(Error::argument("remove must not contain NULL"));
         };
         for name in &remove {
             property_name::check(name)?;
         }
         for (name, value) in increment.iter().flat_map(|bag| bag.iter()) {
             if !matches!(value, Value::Int32(_) | Value::Int64(_) | Value::Double(_)) {
-                return Err(invalid(&format!(
+                return Err(Error::argument(format!(
                     "increment has the property \"{}\", which is not an Int32, an Int64 or a Double",
                     Error::quoted(name)
                 )));
@@ -64,7 +64,7 @@ impl<'a> Patch<'a> {
         let names = |bag: Option<Properties<'a>>| bag.into_iter().flat_map(Properties::iter).map(|(name, _)| name);
         for name in names(set).chain(names(increment)).chain(remove.iter().copied()) {
             if [PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name) {
-                return Err(invalid(&format!(
+                return Err(Error::argument(format!(
                     "{name} is a system property, which cannot be changed"
                 )));
             }
@@ -74,7 +74,7 @@ impl<'a> Patch<'a> {
             .find(|name| set.is_some_and(|set| set.contains(name)) || is_removed(name))
             .or_else(|| names(set).find(is_removed));
         if let Some(name) = twice {
-            return Err(invalid(&format!(
+            return Err(Error::argument(format!(
                 "The property \"{}\" is given twice, to be changed in different ways",
                 Error::quoted(name)
             )));
@@ -144,7 +144,7 @@ fn sums(increment: Properties<'_>, stored: Properties<'_>) -> Result<PropertiesB
             (Value::Double(stored), Value::Int32(by)) => sum(stored, by.into()).map(Value::Double),
             (Value::Double(stored), Value::Double(by)) => sum(stored, by).map(Value::Double),
             _ => {
-                return Err(invalid(&format!(
+                return Err(Error::argument(format!(
                     "The property \"{}\" has the type {}, and its increment the type {}",
                     Error::quoted(name),
                     stored.edm_type().name(),
@@ -180,12 +180,6 @@ fn refused(condition: &Predicate, stored: &Entity<'_>) -> Error {
                 property: Error::quoted(property),
             }
         })
-}
-
-fn invalid(reason: &str) -> Error {
-    Error::ArgumentInvalid {
-        reason: reason.to_owned(),
-    }
 }
 
 #[cfg(test)]

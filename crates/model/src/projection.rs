@@ -44,9 +44,9 @@ impl Projection {
                 continue;
             }
             if seen.len() > PROJECTION_NAMES {
-                return Err(Error::ArgumentInvalid {
-                    reason: format!("A projection has at most {PROJECTION_NAMES} names"),
-                });
+                return Err(Error::argument(format!(
+                    "A projection has at most {PROJECTION_NAMES} names"
+                )));
             }
             if may_be_a_member(name) {
                 given.push(name.to_owned());

@@ -241,9 +241,7 @@ impl Ticks {
             .filter(|t| t.len() == 19 && t.bytes().all(|b| b.is_ascii_digit()))
             .and_then(|t| t.parse::<i64>().ok())
             .and_then(|inverted| Ticks::new(Ticks::MAX.0 - inverted))
-            .ok_or_else(|| Error::ArgumentInvalid {
-                reason: "Inverted ticks are 19 digits, up to 3155378975999999999".to_owned(),
-            })
+            .ok_or_else(|| Error::argument("Inverted ticks are 19 digits, up to 3155378975999999999"))
     }
 }
 

@@ -151,11 +151,10 @@ impl ContinuationToken {
                 partition_key,
                 row_key,
             }) if of == operation => Ok((partition_key, row_key)),
-            Some(ContinuationToken::Step { .. }) => Err(Error::ArgumentInvalid {
-                reason: "The continuation token is that of another operation. The next step has the same function, table, filter, \
-                         parameters, properties, remove and table_service.filter_dialect"
-                    .to_owned(),
-            }),
+            Some(ContinuationToken::Step { .. }) => Err(Error::argument(
+                "The continuation token is that of another operation. The next step has the same function, table, filter, \
+                         parameters, properties, remove and table_service.filter_dialect",
+            )),
             _ => Err(invalid()),
         }
     }
@@ -208,11 +207,10 @@ fn utf8(bytes: &[u8]) -> Option<String> {
 }
 
 fn invalid() -> Error {
-    Error::ArgumentInvalid {
-        reason: "A continuation token is the text that the page before gave, unchanged, for a query of the same kind; \
-                 to begin again, leave it out"
-            .to_owned(),
-    }
+    Error::argument(
+        "A continuation token is the text that the page before gave, unchanged, for a query of the same kind; \
+                 to begin again, leave it out",
+    )
 }
 
 #[cfg(test)]

@@ -58,9 +58,9 @@ fn target<'a>(path: &TextArrayArg<'a>) -> Result<Target<'a>, Error> {
     match (names.next(), names.next()) {
         (None, _) => Ok(Target::Bag),
         (Some(name), None) => Ok(Target::Property(name)),
-        (Some(_), Some(_)) => Err(Error::ArgumentInvalid {
-            reason: "A path has one name, because properties hold no objects and arrays. Read JSON that is stored as a String with (properties ->> 'Address')::jsonb #>> '{City}'".to_owned(),
-        }),
+        (Some(_), Some(_)) => Err(Error::argument(
+            "A path has one name, because properties hold no objects and arrays. Read JSON that is stored as a String with (properties ->> 'Address')::jsonb #>> '{City}'",
+        )),
     }
 }
 

@@ -33,9 +33,7 @@ pub fn top(query: &Query) -> Result<Option<i64>, Error> {
         None => Ok(None),
         Some(text) => match text.parse() {
             Ok(top @ 0..=PAGE) => Ok(Some(top)),
-            _ => Err(Error::ArgumentInvalid {
-                reason: format!("$top is a number from 0 to {PAGE}"),
-            }),
+            _ => Err(Error::argument(format!("$top is a number from 0 to {PAGE}"))),
         },
     }
 }
@@ -46,9 +44,7 @@ pub fn continuation(query: &Query) -> Result<Option<String>, Error> {
     let Some(partition_key) = partition_key else {
         return match row_key {
             None => Ok(None),
-            Some(_) => Err(Error::ArgumentInvalid {
-                reason: "NextRowKey needs NextPartitionKey".to_owned(),
-            }),
+            Some(_) => Err(Error::argument("NextRowKey needs NextPartitionKey")),
         };
     };
     let next = ContinuationToken::Entity {

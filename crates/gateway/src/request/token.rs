@@ -28,9 +28,7 @@ pub fn open(token: &str) -> Result<String, Error> {
         let key = String::from_utf8(STANDARD.decode(text).ok()?).ok()?;
         (!key.contains('\0')).then_some(key)
     };
-    read().ok_or_else(|| Error::ArgumentInvalid {
-        reason: "A continuation token is sent back as it came".to_owned(),
-    })
+    read().ok_or_else(|| Error::argument("A continuation token is sent back as it came"))
 }
 
 fn translate(text: String, pairs: [(char, char); 3]) -> String {

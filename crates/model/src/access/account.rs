@@ -9,6 +9,11 @@ use sha2::Sha256;
 
 use crate::error::Error;
 
+/// The account of `UseDevelopmentStorage=true`, and its key, which is built into every SDK.
+pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+pub const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
 /// An account: its name, and the one or two keys that are valid at the same time, so that one can be changed while
 /// clients still use the other.
 #[derive(Debug, Clone)]
@@ -26,14 +31,12 @@ impl Account {
     pub fn new(name: &str, keys: Vec<AccountKey>) -> Result<Account, Error> {
         let well_formed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         if !(3..=24).contains(&name.len()) || !name.bytes().all(well_formed) {
-            return Err(Error::ArgumentInvalid {
-                reason: "An account's name has 3 to 24 lower-case letters and digits".to_owned(),
-            });
+            return Err(Error::argument(
+                "An account's name has 3 to 24 lower-case letters and digits",
+            ));
         }
         if !(1..=2).contains(&keys.len()) {
-            return Err(Error::ArgumentInvalid {
-                reason: "An account has one or two keys".to_owned(),
-            });
+            return Err(Error::argument("An account has one or two keys"));
         }
         Ok(Account {
             name: name.to_owned(),
@@ -80,9 +83,7 @@ impl AccountKey {
             .filter(|key| !key.is_empty())
             .and_then(|key| Hmac::new_from_slice(&key).ok())
             .map(AccountKey)
-            .ok_or_else(|| Error::ArgumentInvalid {
-                reason: "An account's key is Base64 text, of 64 bytes as the service makes them".to_owned(),
-            })
+            .ok_or_else(|| Error::argument("An account's key is Base64 text, of 64 bytes as the service makes them"))
     }
 
     fn mac(&self, text: &str) -> Hmac<Sha256> {

@@ -18,7 +18,7 @@ pub(super) fn parse<T: DeserializeOwned>(json: &str) -> Result<T, Error> {
         if error.is_syntax() || error.is_eof() {
             Error::MalformedJson { reason }
         } else {
-            Error::ArgumentInvalid { reason }
+            Error::argument(reason)
         }
     })
 }

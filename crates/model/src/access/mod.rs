@@ -18,7 +18,7 @@ mod shared_key;
 #[cfg(test)]
 mod tests;
 
-pub use account::{Account, AccountKey};
+pub use account::{Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 pub use authorization::Authorization;
 pub use grant::{Grant, Role, ServiceOperation};
 pub use granted_range::GrantedRange;

@@ -103,9 +103,7 @@ impl<'a> Collector<'a> {
 
     pub(super) fn finish(self) -> Result<Batch<'a>, Error> {
         if self.operations.is_empty() {
-            return Err(Error::ArgumentInvalid {
-                reason: "A batch has at least one operation".to_owned(),
-            });
+            return Err(Error::argument("A batch has at least one operation"));
         }
         Ok(Batch(self.operations))
     }

@@ -65,9 +65,8 @@ fn first_operation(reader: &mut Reader<'_>) -> Result<bool, Error> {
 
 fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>, dialect: Dialect) -> Result<Operation<'a>, Error> {
     const FORM: &str = "An operation is an object {\"<operation>\": {entity}, \"if_match\": \"...\"}";
-    let invalid = |reason: String| Error::ArgumentInvalid { reason };
     if reader.peek()? != Kind::Object {
-        return Err(invalid(FORM.to_owned()));
+        return Err(Error::argument(FORM));
     }
     let (mut given, mut if_match, mut arguments) = (None, None, patch::Members::default());
     let mut next = reader.first_member()?;
@@ -75,26 +74,24 @@ fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>, dialect: Di
         let kind = reader.peek()?;
         if name == "if_match" {
             if kind != Kind::String {
-                return Err(invalid(
-                    "if_match is a string: an ETag, or * for any version".to_owned(),
-                ));
+                return Err(Error::argument("if_match is a string: an ETag, or * for any version"));
             }
             if if_match.replace(reader.string()?).is_some() {
-                return Err(invalid("if_match is given twice".to_owned()));
+                return Err(Error::argument("if_match is given twice"));
             }
         } else if !arguments.take(&name, reader)? {
             let action = Action::from_name(&name).ok_or_else(|| unknown_operation(&name))?;
             if kind != Kind::Object {
-                return Err(invalid(format!("The entity of {} is an object", action.name())));
+                return Err(Error::argument(format!("The entity of {} is an object", action.name())));
             }
             let entity = operation_entity(reader, action == Action::Delete)?;
             if given.replace((action, entity)).is_some() {
-                return Err(invalid("There are two operations in one object".to_owned()));
+                return Err(Error::argument("There are two operations in one object"));
             }
         }
         next = reader.next_member()?;
     }
-    let (action, entity) = given.ok_or_else(|| invalid(FORM.to_owned()))?;
+    let (action, entity) = given.ok_or_else(|| Error::argument(FORM))?;
     if entity.partition_key.is_some_and(|given| given != partition_key) {
         return Err(Error::AnotherPartition);
     }
@@ -108,7 +105,7 @@ fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>, dialect: Di
     } else if arguments.is_empty() {
         None
     } else {
-        return Err(invalid(format!(
+        return Err(Error::argument(format!(
             "{} has none of the arguments of a patch: increment, remove, condition, parameters, create_missing",
             action.name()
         )));

@@ -152,27 +152,27 @@ impl<'a> Operation<'a> {
 /// `InvalidInput` for a condition where none has a meaning, for none where one is needed, and for a malformed ETag.
 pub(super) fn condition(action: Action, if_match: Option<&str>) -> Result<IfMatch, Error> {
     match if_match {
-        Some(_) if !action.is_conditional() => Err(Error::ArgumentInvalid {
-            reason: format!("if_match has no meaning for {}", action.name()),
-        }),
+        Some(_) if !action.is_conditional() => Err(Error::argument(format!(
+            "if_match has no meaning for {}",
+            action.name()
+        ))),
         Some(tag) => IfMatch::parse(tag),
-        None if action.is_conditional() => Err(Error::ArgumentInvalid {
-            reason: format!("{} needs if_match: an ETag, or * for any version", action.name()),
-        }),
+        None if action.is_conditional() => Err(Error::argument(format!(
+            "{} needs if_match: an ETag, or * for any version",
+            action.name()
+        ))),
         None => Ok(IfMatch::Any),
     }
 }
 
 pub(super) fn unknown_operation(name: &str) -> Error {
-    Error::ArgumentInvalid {
-        reason: format!(
-            "\"{}\" is no operation; there are {}",
-            Error::quoted(name),
-            Action::ALL
-                .iter()
-                .map(|action| action.name())
-                .collect::<Vec<_>>()
-                .join(", ")
-        ),
-    }
+    Error::argument(format!(
+        "\"{}\" is no operation; there are {}",
+        Error::quoted(name),
+        Action::ALL
+            .iter()
+            .map(|action| action.name())
+            .collect::<Vec<_>>()
+            .join(", ")
+    ))
 }

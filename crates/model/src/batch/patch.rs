@@ -92,8 +92,8 @@ impl<'j> Members<'j> {
     /// `InvalidInput` for text that is not a JSON object of these members.
     pub(super) fn unpack(operation: &'j str) -> Option<Result<Members<'j>, Error>> {
         if operation == PREFIX.trim_end() {
-            return Some(Err(invalid(
-                "The operation of a patch is patch {...}. Make it with batch_patch()".to_owned(),
+            return Some(Err(Error::argument(
+                "The operation of a patch is patch {...}. Make it with batch_patch()",
             )));
         }
         operation.strip_prefix(PREFIX).map(Members::parse)
@@ -106,7 +106,7 @@ impl<'j> Members<'j> {
         let mut next = reader.first_member()?;
         while let Some(name) = next {
             if !members.take(&name, &mut reader)? {
-                return Err(invalid(format!(
+                return Err(Error::argument(format!(
                     "\"{}\" is no argument of a patch; there are increment, remove, condition, parameters, create_missing",
                     Error::quoted(&name)
                 )));
@@ -142,7 +142,7 @@ impl<'j> Members<'j> {
             }
             "create_missing" => {
                 let Kind::Boolean(value) = reader.peek()? else {
-                    return Err(invalid("create_missing is true or false".to_owned()));
+                    return Err(Error::argument("create_missing is true or false"));
                 };
                 reader.skip()?;
                 self.create_missing.replace(value).is_some()
@@ -150,7 +150,7 @@ impl<'j> Members<'j> {
             _ => return Ok(false),
         };
         if is_repeated {
-            return Err(invalid(format!("{name} is given twice")));
+            return Err(Error::argument(format!("{name} is given twice")));
         }
         Ok(true)
     }
@@ -202,12 +202,8 @@ fn expect(reader: &mut Reader<'_>, kind: Kind, what: &str, expected: &str) -> Re
     if reader.peek()? == kind {
         Ok(())
     } else {
-        Err(invalid(format!("{what} is {expected}")))
+        Err(Error::argument(format!("{what} is {expected}")))
     }
-}
-
-fn invalid(reason: String) -> Error {
-    Error::ArgumentInvalid { reason }
 }
 
 /// The parts of a patch beside the properties that it sets.

@@ -45,9 +45,9 @@ impl<'n> FeedName<'n> {
         if is_name {
             return Ok(FeedName(name));
         }
-        Err(Error::ArgumentInvalid {
-            reason: format!("The name of a change feed has 1 to {FEED_NAME_CHARACTERS} letters, digits and _ (ASCII)"),
-        })
+        Err(Error::argument(format!(
+            "The name of a change feed has 1 to {FEED_NAME_CHARACTERS} letters, digits and _ (ASCII)"
+        )))
     }
 
     pub fn get(self) -> &'n str {
@@ -91,9 +91,7 @@ impl Position {
         };
         text.split_once('/')
             .and_then(|(high, low)| Some(Position(u64::from(part(high)?) << 32 | u64::from(part(low)?))))
-            .ok_or_else(|| Error::ArgumentInvalid {
-                reason: "A position is one that query_changes has returned, such as 0/16B3748".to_owned(),
-            })
+            .ok_or_else(|| Error::argument("A position is one that query_changes has returned, such as 0/16B3748"))
     }
 }
 

@@ -473,9 +473,12 @@ impl Error {
 
     /// Returns the error for a NULL in the argument `name` of the SQL API, which needs a value.
     pub fn null_argument(name: &str) -> Self {
-        Error::ArgumentInvalid {
-            reason: format!("{name} must not be NULL"),
-        }
+        Error::argument(format!("{name} must not be NULL"))
+    }
+
+    /// Returns the error for an argument of the SQL API. The reason says which it is, and becomes the hint.
+    pub fn argument(reason: impl Into<String>) -> Self {
+        Error::ArgumentInvalid { reason: reason.into() }
     }
 
     /// Returns this error as that of the operation with this index, from zero, of an entity group transaction.

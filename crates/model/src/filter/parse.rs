@@ -445,9 +445,10 @@ impl<'f> Parser<'f> {
             (Operand::Property(property), Operand::Literal(Literal::String(text))) => {
                 function.condition(property, text)
             }
-            _ => self.unsupported(Error::ArgumentInvalid {
-                reason: format!("A function takes a property and a text, as in {}", function.example()),
-            }),
+            _ => self.unsupported(Error::argument(format!(
+                "A function takes a property and a text, as in {}",
+                function.example()
+            ))),
         })
     }
 
@@ -533,11 +534,11 @@ impl<'f> Parser<'f> {
         let value = self
             .parameters
             .and_then(|parameters| parameters.get(name))
-            .ok_or_else(|| Error::ArgumentInvalid {
-                reason: format!(
+            .ok_or_else(|| {
+                Error::argument(format!(
                     "The filter's @{} has no value among the parameters",
                     Error::quoted(name)
-                ),
+                ))
             })?;
         self.copied(match value {
             Value::String(text) => text.len(),
@@ -631,15 +632,13 @@ fn predicate_compared<T>() -> Result<T, Error> {
 }
 
 fn null_is_no_value(dialect: Dialect) -> Error {
-    Error::ArgumentInvalid {
-        reason: match dialect {
-            Dialect::Service => format!(
-                "No property is null: one without a value is absent, and the service cannot compare it with null. {}",
-                in_sql("P eq null")
-            ),
-            Dialect::Extended => "null is no condition and no value: P eq null says that an entity lacks P".to_owned(),
-        },
-    }
+    Error::argument(match dialect {
+        Dialect::Service => format!(
+            "No property is null: one without a value is absent, and the service cannot compare it with null. {}",
+            in_sql("P eq null")
+        ),
+        Dialect::Extended => "null is no condition and no value: P eq null says that an entity lacks P".to_owned(),
+    })
 }
 
 /// Says how a filter in SQL may say something.

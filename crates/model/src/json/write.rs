@@ -29,9 +29,7 @@ impl Metadata {
             "none" => Ok(Metadata::None),
             "minimal" => Ok(Metadata::Minimal),
             "full" => Ok(Metadata::Full),
-            _ => Err(Error::ArgumentInvalid {
-                reason: "metadata is none, minimal or full".to_owned(),
-            }),
+            _ => Err(Error::argument("metadata is none, minimal or full")),
         }
     }
 }

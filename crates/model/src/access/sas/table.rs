@@ -115,9 +115,7 @@ impl TableSas {
     /// `InvalidInput` for a row without its partition, and for an empty bound.
     pub fn range(mut self, range: GrantedRange) -> Result<TableSas, Error> {
         if !range.is_complete() {
-            return Err(Error::ArgumentInvalid {
-                reason: "The first or last row of a range needs its partition".to_owned(),
-            });
+            return Err(Error::argument("The first or last row of a range needs its partition"));
         }
         let bounds = [
             &range.start_partition,
@@ -126,9 +124,9 @@ impl TableSas {
             &range.end_row,
         ];
         if bounds.iter().any(|bound| bound.as_deref() == Some("")) {
-            return Err(Error::ArgumentInvalid {
-                reason: "An empty bound of a range is signed like no bound, so that the client could leave it out: name a key, or give no bound".to_owned(),
-            });
+            return Err(Error::argument(
+                "An empty bound of a range is signed like no bound, so that the client could leave it out: name a key, or give no bound",
+            ));
         }
         self.range = range;
         Ok(self)
@@ -140,15 +138,13 @@ impl TableSas {
     /// `InvalidInput` if neither the parameters nor a stored policy say what is allowed, and until when.
     pub fn sign(mut self, account: &Account) -> Result<TableSas, Error> {
         if self.policy.is_none() && (self.common.permissions.is_none() || self.common.expiry.is_none()) {
-            return Err(Error::ArgumentInvalid {
-                reason: "A signature without a stored access policy needs permissions and an expiry".to_owned(),
-            });
+            return Err(Error::argument(
+                "A signature without a stored access policy needs permissions and an expiry",
+            ));
         }
         let has_control = |(_, value): &(_, Option<&str>)| value.is_some_and(|value| value.contains(char::is_control));
         if self.own_parameters().iter().any(has_control) {
-            return Err(Error::ArgumentInvalid {
-                reason: "What a signature signs has no control characters".to_owned(),
-            });
+            return Err(Error::argument("What a signature signs has no control characters"));
         }
         self.common.signature = account.sign(&self.string_to_sign(account.name()));
         Ok(self)
