@@ -5,14 +5,10 @@ use std::collections::HashMap;
 use http::Uri;
 use percent_encoding::percent_decode_str;
 use table_service_connect::is_host;
-use table_service_model::access::{Account, AccountKey};
+use table_service_model::access::{Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use table_service_model::{Secret, table_name};
 
 use crate::failure::Failure;
-
-const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-const DEVELOPMENT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// The credentials of requests.
 #[derive(Debug, Clone)]

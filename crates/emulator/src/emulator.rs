@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 
-use table_service_gateway::config::{self, AccountSettings, Config, ConfigError, DEVELOPMENT_ACCOUNT, Settings};
+use table_service_gateway::config::{self, AccountSettings, Config, ConfigError, Settings};
 use table_service_gateway::run;
+use table_service_model::access::DEVELOPMENT_ACCOUNT;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cleaner::Cleaner;

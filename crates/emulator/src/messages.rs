@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use table_service_gateway::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use table_service_gateway::run::Addresses;
+use table_service_model::access::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 
 /// The port that SDKs connect to with `UseDevelopmentStorage=true`.
 const DEVELOPMENT_PORT: u16 = 10002;

@@ -1,10 +1,11 @@
 //! How settings are read, from every source.
 
 use table_service_connect::DatabaseUrl;
+use table_service_model::access::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use table_service_model::filter::Dialect;
 
 use super::command_line::CommandLine;
-use super::validation::{AccountConfig, Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use super::validation::{AccountConfig, Config};
 
 const KEY: &str = "a2V5";
 

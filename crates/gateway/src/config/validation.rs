@@ -5,19 +5,14 @@ use std::time::Duration;
 
 use table_service_connect::DatabaseUrl;
 use table_service_model::Secret;
-use table_service_model::access::{Account, AccountKey};
+use table_service_model::access::{Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use table_service_model::filter::Dialect;
 
 use super::error::ConfigError;
-use super::file::BearerSettings;
+use super::file::{AccountSettings, BearerSettings};
 use super::other_service::OtherService;
 use super::settings::{ExplorerMode, LogFormat, Settings};
 use crate::request::forwarded::TrustedProxies;
-
-/// The account of `UseDevelopmentStorage=true`, and its key, which is built into every SDK.
-pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-pub const DEVELOPMENT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 const MIB: usize = 1024 * 1024;
 /// The longest time that PostgreSQL takes for a setting, in whole seconds: 2³¹ − 1 milliseconds. A much longer one is too far ahead
@@ -196,23 +191,7 @@ fn host_names(setting: &str, given: &[String]) -> Result<Vec<String>, ConfigErro
 fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
     let mut accounts = Vec::new();
     for (index, account) in settings.accounts.iter().enumerate() {
-        let setting = |name: &str| format!("accounts[{index}].{name}");
-        let known = read_account(&account.name, &account.keys, &setting("name"), &setting("keys"))?;
-        let (database, other_databases) = read_database_urls(&account.database_url, &setting("database_url"))?;
-        let standbys = read_secondary_urls(
-            &account.secondary_url,
-            &database,
-            &other_databases,
-            &setting("secondary_url"),
-        )?;
-        accounts.push(AccountConfig {
-            account: known,
-            database,
-            other_databases,
-            standbys,
-            filter_dialect: account.filter_dialect.unwrap_or_default().into(),
-            bearer: account.bearer.clone(),
-        });
+        accounts.push(read_account(account, |name| format!("accounts[{index}].{name}"))?);
     }
     let has_none = settings.account.is_none() && settings.key.is_empty() && settings.database_url.is_empty();
     if accounts.is_empty() && has_none {
@@ -259,24 +238,43 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
 /// Returns the account of `account`, `key` and `database_url`.
 fn single_account(settings: &Settings) -> Result<AccountConfig, ConfigError> {
     let name = settings.account.as_deref().unwrap_or(DEVELOPMENT_ACCOUNT);
+    let setting = |name: &str| match name {
+        "name" => "account".to_owned(),
+        "keys" => "key".to_owned(),
+        same => same.to_owned(),
+    };
     let keys = match (name, settings.key.is_empty()) {
         (DEVELOPMENT_ACCOUNT, true) => vec![DEVELOPMENT_KEY.into()],
         (_, true) => return Err(ConfigError::new("key", "the account needs a key")),
         _ => settings.key.clone(),
     };
-    let (database, other_databases) = read_database_urls(&settings.database_url, "database_url")?;
-    let standbys = read_secondary_urls(&settings.secondary_url, &database, &other_databases, "secondary_url")?;
+    let account = AccountSettings {
+        name: name.to_owned(),
+        keys,
+        database_url: settings.database_url.clone(),
+        secondary_url: settings.secondary_url.clone(),
+        filter_dialect: settings.filter_dialect,
+        bearer: settings.bearer.clone(),
+    };
+    read_account(&account, setting)
+}
+
+/// Reads an account. `setting` gives the whole names of its settings.
+fn read_account(account: &AccountSettings, setting: impl Fn(&str) -> String) -> Result<AccountConfig, ConfigError> {
+    let known = read_keys(&account.name, &account.keys, &setting("name"), &setting("keys"))?;
+    let (database, other_databases) = read_database_urls(&account.database_url, &setting("database_url"))?;
+    let secondary = setting("secondary_url");
     Ok(AccountConfig {
-        account: read_account(name, &keys, "account", "key")?,
+        account: known,
+        standbys: read_secondary_urls(&account.secondary_url, &database, &other_databases, &secondary)?,
         database,
         other_databases,
-        standbys,
-        filter_dialect: settings.filter_dialect.unwrap_or_default().into(),
-        bearer: settings.bearer.clone(),
+        filter_dialect: account.filter_dialect.unwrap_or_default().into(),
+        bearer: account.bearer.clone(),
     })
 }
 
-fn read_account(name: &str, keys: &[Secret], name_setting: &str, key_setting: &str) -> Result<Account, ConfigError> {
+fn read_keys(name: &str, keys: &[Secret], name_setting: &str, key_setting: &str) -> Result<Account, ConfigError> {
     let problem = |error: table_service_model::Error| error.hint().unwrap_or_default();
     let keys = keys
         .iter()

@@ -398,22 +398,7 @@ impl<'a> Session<'a> {
         self.retried(statement, attempt).await
     }
 
-    /// Inserts an entity and returns its ETag.
-    pub async fn insert_entity(
-        &self,
-        table: &str,
-        partition_key: &str,
-        row_key: &str,
-        properties: &PropertiesBuf,
-    ) -> Result<String, Failure> {
-        check_table_name(table)?;
-        let bag = BagParameter(properties);
-        self.of_partition(table, partition_key)
-            .value(Statement::InsertEntity, &[&table, &partition_key, &row_key, &bag])
-            .await
-    }
-
-    /// Runs one of the statements that write an entity whose keys are in the URL, and returns its ETag.
+    /// Runs one of the statements that write an entity, and returns its ETag.
     pub async fn write_entity(
         &self,
         statement: Statement,
@@ -424,19 +409,13 @@ impl<'a> Session<'a> {
     ) -> Result<String, Failure> {
         check_table_name(table)?;
         let bag = BagParameter(properties);
-        let session = self.of_partition(table, partition_key);
-        match if_match {
-            Some(tag) => {
-                session
-                    .value(statement, &[&table, &partition_key, &row_key, &bag, &tag])
-                    .await
-            }
-            None => {
-                session
-                    .value(statement, &[&table, &partition_key, &row_key, &bag])
-                    .await
-            }
-        }
+        let parameters: Parameters<'_> = match &if_match {
+            Some(tag) => &[&table, &partition_key, &row_key, &bag, tag],
+            None => &[&table, &partition_key, &row_key, &bag],
+        };
+        self.of_partition(table, partition_key)
+            .value(statement, parameters)
+            .await
     }
 
     pub async fn delete_entity(

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -80,6 +80,13 @@ impl EncodeLabelValue for LabelText {
         }
         Ok(())
     }
+}
+
+/// Registers metrics, each with its name and what it says.
+macro_rules! register {
+    ($registry:ident: $($name:ident, $help:literal, $metric:expr;)*) => {
+        $($registry.register(stringify!($name), $help, $metric);)*
+    };
 }
 
 /// The counts since the start.
@@ -192,66 +199,10 @@ impl Metrics {
     ///
     /// `held_bytes` is the memory of bodies and answers, `databases` has every account's name with its database.
     pub fn text<'a>(&self, held_bytes: usize, databases: impl Iterator<Item = (&'a str, &'a Database)>) -> String {
-        let mut registry = Registry::with_prefix("table_service");
-        let mut tell = |name: &str, help: &str, metric: Box<dyn Tell>| metric.register(&mut registry, name, help);
-        tell("requests", "Requests answered", Box::new(self.requests.clone()));
-        tell(
-            "request_duration_seconds",
-            "Time from the head of a request to its answer",
-            Box::new(self.durations.clone()),
-        );
-        tell(
-            "received_bytes",
-            "Bytes in bodies of requests",
-            Box::new(self.received.clone()),
-        );
-        tell("sent_bytes", "Bytes in bodies of answers", Box::new(self.sent.clone()));
-        tell(
-            "connections",
-            "Connections of clients",
-            Box::new(self.connections.clone()),
-        );
-        tell(
-            "connections_refused",
-            "Connections beyond the limit",
-            Box::new(self.refused_connections.clone()),
-        );
-        tell(
-            "active_requests",
-            "Requests being served",
-            Box::new(self.active_requests.clone()),
-        );
-
-        tell(
-            "expired_entities",
-            "Entities that were removed because they have expired",
-            Box::new(self.expired.clone()),
-        );
-        tell(
-            "expiry_staleness_seconds",
-            "How long ago the oldest entity expired that the last sweep left",
-            Box::new(self.expiry_staleness.clone()),
-        );
-
         let (retained, lost) = self.of_feeds();
-        tell(
-            "change_feed_retained_bytes",
-            "What a change feed keeps of the log of its database",
-            Box::new(retained),
-        );
-        tell(
-            "change_feed_lost",
-            "1 if a change feed has lost changes, so that its reader has to begin again",
-            Box::new(lost),
-        );
 
         let held = Gauge::<i64, AtomicI64>::default();
         held.set(i64::try_from(held_bytes).unwrap_or(i64::MAX));
-        tell(
-            "held_bytes",
-            "Bytes of bodies that have arrived and of answers that clients have not taken",
-            Box::new(held),
-        );
 
         let (up, size, in_use, waiting) = (gauges(), gauges(), gauges(), gauges());
         let (timeouts, at_owner): (Family<NodeLabels, Counter>, Family<NodeLabels, Counter>) = Default::default();
@@ -288,48 +239,6 @@ impl Metrics {
                 last_sync.get_or_create(&AccountLabels { account }).set(second);
             }
         }
-        tell(
-            "node_primary",
-            "1 if a host of a database URL is the primary, else 0",
-            Box::new(primary),
-        );
-        tell(
-            "standby_serving",
-            "1 if a standby serves reads of the secondary endpoint, else 0",
-            Box::new(serving),
-        );
-        tell(
-            "standby_lag_seconds",
-            "How far a standby is behind what is known of the primary",
-            Box::new(lag),
-        );
-        tell(
-            "last_sync_time_seconds",
-            "What was acknowledged before this moment is visible on the secondary endpoint",
-            Box::new(last_sync),
-        );
-        tell(
-            "node_up",
-            "1 if the database could be reached when it was tried last, else 0",
-            Box::new(up),
-        );
-        tell("pool_size", "Most connections to the database", Box::new(size));
-        tell(
-            "pool_in_use",
-            "Connections to the database that are in use",
-            Box::new(in_use),
-        );
-        tell("pool_waiting", "Requests that wait for a connection", Box::new(waiting));
-        tell(
-            "pool_timeouts",
-            "Requests that waited for a connection in vain",
-            Box::new(timeouts),
-        );
-        tell(
-            "requests_at_owner",
-            "Requests that were sent to the node that has their partition",
-            Box::new(at_owner),
-        );
 
         let hot = Family::<PartitionLabels, Gauge>::default();
         let top = {
@@ -344,31 +253,40 @@ impl Metrics {
             };
             hot.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
-        tell(
-            "hot_partition_requests",
-            "Recent requests on the most requested partitions",
-            Box::new(hot),
-        );
 
-        // Only an emulator has them.
-        let help = "Requests that met a fault which was asked for";
-        registry.register("injected_faults", help, self.faults.clone());
+        let mut registry = Registry::with_prefix("table_service");
+        register! { registry:
+            requests, "Requests answered", self.requests.clone();
+            request_duration_seconds, "Time from the head of a request to its answer", self.durations.clone();
+            received_bytes, "Bytes in bodies of requests", self.received.clone();
+            sent_bytes, "Bytes in bodies of answers", self.sent.clone();
+            connections, "Connections of clients", self.connections.clone();
+            connections_refused, "Connections beyond the limit", self.refused_connections.clone();
+            active_requests, "Requests being served", self.active_requests.clone();
+            expired_entities, "Entities that were removed because they have expired", self.expired.clone();
+            expiry_staleness_seconds, "How long ago the oldest entity expired that the last sweep left", self.expiry_staleness.clone();
+            change_feed_retained_bytes, "What a change feed keeps of the log of its database", retained;
+            change_feed_lost, "1 if a change feed has lost changes, so that its reader has to begin again", lost;
+            held_bytes, "Bytes of bodies that have arrived and of answers that clients have not taken", held;
+            node_primary, "1 if a host of a database URL is the primary, else 0", primary;
+            standby_serving, "1 if a standby serves reads of the secondary endpoint, else 0", serving;
+            standby_lag_seconds, "How far a standby is behind what is known of the primary", lag;
+            last_sync_time_seconds, "What was acknowledged before this moment is visible on the secondary endpoint", last_sync;
+            node_up, "1 if the database could be reached when it was tried last, else 0", up;
+            pool_size, "Most connections to the database", size;
+            pool_in_use, "Connections to the database that are in use", in_use;
+            pool_waiting, "Requests that wait for a connection", waiting;
+            pool_timeouts, "Requests that waited for a connection in vain", timeouts;
+            requests_at_owner, "Requests that were sent to the node that has their partition", at_owner;
+            hot_partition_requests, "Recent requests on the most requested partitions", hot;
+            // Only an emulator has them.
+            injected_faults, "Requests that met a fault which was asked for", self.faults.clone();
+        }
 
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &registry);
         text
-    }
-}
-
-/// A metric of any type that can be registered.
-trait Tell {
-    fn register(self: Box<Self>, registry: &mut Registry, name: &str, help: &str);
-}
-
-impl<M: prometheus_client::registry::Metric + EncodeMetric> Tell for M {
-    fn register(self: Box<Self>, registry: &mut Registry, name: &str, help: &str) {
-        registry.register(name, help, *self);
     }
 }
 

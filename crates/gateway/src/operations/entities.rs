@@ -33,19 +33,11 @@ pub async fn insert(context: &Context<'_>, table: &str, content: &[u8]) -> Resul
     key::check_characters_of_both(partition_key, row_key)?;
     context.grant.permits_key(partition_key, row_key)?;
     let bag = &entity.properties;
-    let etag = context
-        .session
-        .insert_entity(table, partition_key, row_key, bag)
-        .await?;
-    Ok(inserted(
-        context,
-        table,
-        [partition_key, row_key],
-        bag,
-        &etag,
-        context.prefer,
-        context.metadata,
-    ))
+    let keys = [partition_key.as_str(), row_key];
+    let statement = Statement::InsertEntity;
+    let etag = context.session.write_entity(statement, table, keys, bag, None).await?;
+    let (prefer, metadata) = (context.prefer, context.metadata);
+    Ok(inserted(context, table, keys, bag, &etag, prefer, metadata))
 }
 
 /// The response to an insert.
@@ -142,34 +134,12 @@ fn element(
     body
 }
 
-pub async fn replace(context: &Context<'_>, address: &EntityAddress, content: &[u8]) -> Result<Reply, Failure> {
-    write(
-        context,
-        address,
-        content,
-        Statement::ReplaceEntity,
-        Statement::InsertOrReplaceEntity,
-    )
-    .await
-}
-
-pub async fn merge(context: &Context<'_>, address: &EntityAddress, content: &[u8]) -> Result<Reply, Failure> {
-    write(
-        context,
-        address,
-        content,
-        Statement::MergeEntity,
-        Statement::InsertOrMergeEntity,
-    )
-    .await
-}
-
-async fn write(
+/// Replaces or merges an entity with the first statement, or with the second one if there is no If-Match.
+pub async fn update(
     context: &Context<'_>,
     address: &EntityAddress,
     content: &[u8],
-    conditional: Statement,
-    unconditional: Statement,
+    [conditional, unconditional]: [Statement; 2],
 ) -> Result<Reply, Failure> {
     check_content_type(context.head.header("content-type"))?;
     let if_match = if_match(&context.head.method, &context.head.headers)?;
@@ -183,15 +153,12 @@ async fn write(
         row_key,
     } = address;
     context.grant.permits_key(partition_key, row_key)?;
+    let keys = [partition_key.as_str(), row_key];
     let properties = match on_payload(content.len(), || body::properties(content)) {
         Ok(properties) => properties,
-        Err(error) => {
-            let keys = [partition_key.as_str(), row_key];
-            return Err(Box::pin(found_first(context, table, keys, if_match, error.into())).await);
-        }
+        Err(error) => return Err(Box::pin(found_first(context, table, keys, if_match, error.into())).await),
     };
     let statement = if if_match.is_some() { conditional } else { unconditional };
-    let keys = [partition_key.as_str(), row_key];
     let etag = context
         .session
         .write_entity(statement, table, keys, &properties, if_match)

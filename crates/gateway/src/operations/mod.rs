@@ -10,6 +10,7 @@ mod tables;
 
 pub use context::Context;
 
+use crate::database::Statement;
 use crate::failure::Failure;
 use crate::request::operation::Operation;
 use crate::response::Reply;
@@ -34,8 +35,14 @@ pub async fn execute(
         Operation::QueryEntities(table) => Box::pin(query::query(context, table, memory)).await,
         Operation::GetEntity(address) => entities::get(context, address, &context.head.query, context.metadata).await,
         Operation::InsertEntity(table) => entities::insert(context, table, &body).await,
-        Operation::ReplaceEntity(address) => entities::replace(context, address, &body).await,
-        Operation::MergeEntity(address) => entities::merge(context, address, &body).await,
+        Operation::ReplaceEntity(address) => {
+            let statements = [Statement::ReplaceEntity, Statement::InsertOrReplaceEntity];
+            entities::update(context, address, &body, statements).await
+        }
+        Operation::MergeEntity(address) => {
+            let statements = [Statement::MergeEntity, Statement::InsertOrMergeEntity];
+            entities::update(context, address, &body, statements).await
+        }
         Operation::DeleteEntity(address) => entities::delete(context, address).await,
         Operation::DeleteMisplacedTable(table) => entities::refuse_misplaced(context, table).await,
         Operation::Batch => Box::pin(batch::execute(context, &body, memory)).await,

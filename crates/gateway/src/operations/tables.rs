@@ -29,15 +29,7 @@ pub async fn create(context: &Context<'_>, content: &[u8]) -> Result<Reply, Fail
     let url = context.base.table_url(&name);
     let reply = match context.prefer {
         Some(Prefer::ReturnNoContent) => Reply::no_content().with_text(DATA_SERVICE_ID, &url),
-        _ => {
-            let metadata = context.metadata;
-            let mut body = Vec::new();
-            let context_url = context.base.context_url(metadata, "Tables/@Element");
-            context
-                .base
-                .write_table(&mut body, &name, metadata, context_url.as_deref());
-            Reply::json(StatusCode::CREATED, metadata, body)
-        }
+        _ => element(context, StatusCode::CREATED, &name),
     };
     Ok(reply.with_text(LOCATION, &url).with_preference(context.prefer))
 }
@@ -59,13 +51,16 @@ pub async fn get(context: &Context<'_>, name: &str) -> Result<Reply, Failure> {
     let filter = format!("TableName eq '{}'", name.replace('\'', "''"));
     let (names, _) = context.session.query_tables(Some(&filter), 1, None).await?;
     let name = names.first().ok_or(Error::EntityNotFound)?;
-    let metadata = context.metadata;
+    Ok(element(context, StatusCode::OK, name))
+}
+
+/// Returns the response that has one table.
+fn element(context: &Context<'_>, status: StatusCode, name: &str) -> Reply {
+    let (base, metadata) = (&context.base, context.metadata);
     let mut body = Vec::new();
-    let context_url = context.base.context_url(metadata, "Tables/@Element");
-    context
-        .base
-        .write_table(&mut body, name, metadata, context_url.as_deref());
-    Ok(Reply::json(StatusCode::OK, metadata, body))
+    let context_url = base.context_url(metadata, "Tables/@Element");
+    base.write_table(&mut body, name, metadata, context_url.as_deref());
+    Reply::json(status, metadata, body)
 }
 
 pub async fn query(context: &Context<'_>) -> Result<Reply, Failure> {
