@@ -1,7 +1,5 @@
 //! Create, delete and list tables.
 
-use std::panic::AssertUnwindSafe;
-
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
@@ -69,7 +67,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
             distribution::define(name, &definition);
             Ok::<_, Error>(())
         };
-        match in_subtransaction(AssertUnwindSafe(create)) {
+        match in_subtransaction(create) {
             Ok(done) => {
                 done?;
                 let table = Table::find(name).ok_or_else(|| not_found(Error::TableNotFound, name))?;
@@ -85,7 +83,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
                     reason: "On a Citus cluster, a table with so long a name is created in a transaction of its own, or before other statements in it".to_owned(),
                 });
             }
-            Err(error) if !may_create_in(catalog::data_schema()) => rethrow_with(*error, &what_to_grant()),
+            Err(error) if !may_create_in(catalog::data_schema()) => rethrow_with(error, &what_to_grant()),
             Err(error) => rethrow(error),
         }
         pgrx::check_for_interrupts!();

@@ -1,7 +1,5 @@
 //! Attempts to write one entity: when they are made again, and why one is in vain.
 
-use std::panic::AssertUnwindSafe;
-
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use table_service_model::etag::IfMatch;
@@ -43,7 +41,7 @@ pub fn in_attempts(
             stamp.settle(table, keys, written).map_err(Undone::Late)
         };
         let outcome = if needs_attempts {
-            in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| rethrow(error))
+            in_subtransaction(attempt).unwrap_or_else(|error| rethrow(error))
         } else {
             attempt()
         };
@@ -189,7 +187,7 @@ pub fn not_inserted(table: &Table, keys: EntityKeys<'_>, properties: PropertiesA
         // An error, so that the subtransaction is rolled back.
         Err::<(), _>(connect(|spi| spi.run(table.name(), &statement).processed()))
     };
-    match in_subtransaction(AssertUnwindSafe(insert)) {
+    match in_subtransaction(insert) {
         Ok(Err(0)) => suppressed(),
         Ok(_) => Error::EntityAlreadyExists,
         Err(error) if is_conflict(&error) => Error::EntityAlreadyExists,

@@ -6,7 +6,6 @@
 //! is before that position and not yet visible.
 
 use std::ops::ControlFlow;
-use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
@@ -18,7 +17,7 @@ use table_service_model::pgoutput::Malformed;
 use crate::postgres::cursor::Cursor;
 use crate::postgres::definition::drop_objects;
 use crate::postgres::privileges::require_owner;
-use crate::postgres::raised::{has_sqlstate, rethrow, rethrow_with};
+use crate::postgres::raised::{caught, has_sqlstate, rethrow, rethrow_with};
 use crate::postgres::replication_slot::{is_standby, may_write};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::table_locks::{Mode, lock_all};
@@ -306,11 +305,9 @@ impl ChangeFeed {
         let (_, slot) = self.parts()?;
         require_replication("confirms")?;
         if position > self.written {
-            return Err(Error::ArgumentInvalid {
-                reason: format!(
-                    "The log of this server has not reached the position {position}. If the server was restored, create the change feed again and copy the tables"
-                ),
-            });
+            return Err(Error::argument(format!(
+                "The log of this server has not reached the position {position}. If the server was restored, create the change feed again and copy the tables"
+            )));
         }
         with_hints(&self.name, || {
             if slot.is_lost {
@@ -608,15 +605,13 @@ fn raise_dropped(slot: &str) -> ! {
 
 /// Runs `f`, which uses a slot. PostgreSQL's errors get hints that say what to do with a feed.
 fn with_hints<R>(feed: &str, f: impl FnOnce() -> R) -> R {
-    PgTryBuilder::new(AssertUnwindSafe(f))
-        .catch_others(|error| {
-            replication_slot::release_after_failed_read();
-            match hint(feed, &error) {
-                Some(hint) => rethrow_with(error, &hint),
-                None => rethrow(error),
-            }
-        })
-        .execute()
+    caught(f).unwrap_or_else(|error| {
+        replication_slot::release_after_failed_read();
+        match hint(feed, &error) {
+            Some(hint) => rethrow_with(error, &hint),
+            None => rethrow(error),
+        }
+    })
 }
 
 fn hint(feed: &str, error: &CaughtError) -> Option<String> {

@@ -1,7 +1,6 @@
 //! Removes entities that have expired. Nobody sees them any more; this gives their room back.
 
 use std::convert::Infallible;
-use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys;
 use table_service_model::Error;
@@ -109,7 +108,7 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
             }),
         }
     };
-    let reason = match in_subtransaction(AssertUnwindSafe(work)) {
+    let reason = match in_subtransaction(work) {
         Ok(Ok(swept)) => return Some(swept),
         Ok(Err(refused)) => refused.0,
         Err(error) if is_cancel(&error) => rethrow(error),
@@ -160,7 +159,7 @@ fn parts_of_all(table: &Table) -> Result<Vec<(ExpiryIndex, Vec<Part>)>, Refused>
 
 /// Runs `f`, which only reads. Its locks are released, and its error reaches nobody, unless it is a cancel: then `f` has read nothing.
 pub fn look<R: Default>(f: impl Fn() -> R) -> R {
-    let outcome = in_subtransaction(AssertUnwindSafe(|| Err::<Infallible, R>(f())));
+    let outcome = in_subtransaction(|| Err::<Infallible, R>(f()));
     match outcome {
         Ok(Err(read)) => read,
         Err(error) if is_cancel(&error) => rethrow(error),

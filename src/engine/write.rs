@@ -1,9 +1,6 @@
 //! Writes of one entity. Each is one statement, or direct access with the same result. If a condition fails, a second
 //! statement finds out why.
 
-use std::panic::AssertUnwindSafe;
-
-use pgrx::prelude::*;
 use table_service_model::entity::{self, Entity};
 use table_service_model::etag::IfMatch;
 use table_service_model::{Error, ticks};
@@ -15,7 +12,7 @@ use super::attempts::{
 use super::rewrite::Rewrite;
 use crate::postgres::clock::now;
 use crate::postgres::error::raise;
-use crate::postgres::raised::{rethrow, says};
+use crate::postgres::raised::{caught, rethrow, says};
 use crate::postgres::snapshot::has_one_snapshot;
 use crate::postgres::spi::{Rows, connect};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
@@ -50,7 +47,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
         }
         // The existing entity may have expired. A direct insert that met it has left its row, which is undone here.
         let insert = || table.insert(keys, clock, properties);
-        let inserted = has_room().then(|| in_subtransaction(AssertUnwindSafe(insert)))?;
+        let inserted = has_room().then(|| in_subtransaction(insert))?;
         match inserted.unwrap_or_else(|error| rethrow(error)) {
             Err(Error::EntityAlreadyExists) => None,
             inserted => Some(inserted),
@@ -201,16 +198,14 @@ pub fn with_primary_key<R>(upsert: impl FnOnce() -> R) -> R {
         "there is no unique or exclusion constraint matching the ON CONFLICT specification",
         "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters",
     ];
-    PgTryBuilder::new(AssertUnwindSafe(upsert))
-        .catch_others(|error| {
-            if !WITHOUT_KEY.iter().any(|message| says(&error, message)) {
-                rethrow(error)
-            }
-            raise(Error::StoredEntityInvalid {
-                reason: "An upsert needs the primary key that create_table gives a table: PRIMARY KEY (partition_key, row_key), not deferrable".to_owned(),
-            })
+    caught(upsert).unwrap_or_else(|error| {
+        if !WITHOUT_KEY.iter().any(|message| says(&error, message)) {
+            rethrow(error)
+        }
+        raise(Error::StoredEntityInvalid {
+            reason: "An upsert needs the primary key that create_table gives a table: PRIMARY KEY (partition_key, row_key), not deferrable".to_owned(),
         })
-        .execute()
+    })
 }
 
 /// Checks the limits of an entity that may be inserted. For inserts they come before the look-up of the row

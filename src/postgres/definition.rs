@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::ffi::{CStr, c_int};
-use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
@@ -84,7 +83,7 @@ fn run_on_new_rows(statement: &str) -> Result<(), Box<CaughtError>> {
             connect(|spi| spi.run_definition(statement));
             Ok(())
         };
-        match in_subtransaction(AssertUnwindSafe(attempt)) {
+        match in_subtransaction(attempt) {
             Ok(Ok(())) => return Ok(()),
             Err(error) if is_of_old_row(&error) => {
                 pgrx::check_for_interrupts!();

@@ -1,6 +1,5 @@
 //! Procedures that work in steps, each of which is a transaction of its own.
 
-use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys::panic::CaughtError;
@@ -11,7 +10,7 @@ use super::call::{Call, does_not_fit};
 use super::descriptor::types_of;
 use super::error::raise_with;
 use super::memory::new_context;
-use super::raised::{has_sqlstate, rethrow_with};
+use super::raised::{caught, has_sqlstate, rethrow_with};
 use super::subtransaction::in_subtransaction;
 use super::types::value::{Text, Value};
 use super::types::{external_sql_type, result};
@@ -96,7 +95,7 @@ impl<'f> Procedure<'f> {
                     outcome
                 }
             };
-            let outcome = in_subtransaction(AssertUnwindSafe(attempt));
+            let outcome = in_subtransaction(attempt);
             // SAFETY: nothing refers to the memory of a step after it.
             unsafe { pg_sys::MemoryContextDelete(context) };
             // A transaction that the commit refuses is as if its step had failed.
@@ -130,7 +129,7 @@ impl<'f> Procedure<'f> {
                         pgrx::check_for_interrupts!();
                     });
                 }
-                Err(error) => rethrow_with(*error, &self.so_far(&progress)),
+                Err(error) => rethrow_with(error, &self.so_far(&progress)),
             }
         }
         // SAFETY: the connection was opened above.
@@ -152,9 +151,7 @@ impl<'f> Procedure<'f> {
 
     /// Runs `f`, whose errors say in their hints how far the procedure has come.
     fn with_hint<R>(&self, progress: &Progress, f: impl FnOnce() -> R) -> R {
-        PgTryBuilder::new(AssertUnwindSafe(f))
-            .catch_others(|error| rethrow_with(error, &self.so_far(progress)))
-            .execute()
+        caught(f).unwrap_or_else(|error| rethrow_with(error, &self.so_far(progress)))
     }
 
     fn so_far(&self, progress: &Progress) -> String {
@@ -198,13 +195,7 @@ impl<'f> Procedure<'f> {
 /// Commits, and begins the next transaction. After an error PostgreSQL has begun it too.
 fn commit() -> Result<(), Box<CaughtError>> {
     // SAFETY: the connection may end transactions, and no other is open.
-    let commit = || unsafe { pg_sys::SPI_commit() };
-    PgTryBuilder::new(AssertUnwindSafe(move || {
-        commit();
-        Ok(())
-    }))
-    .catch_others(|error| Err(Box::new(error)))
-    .execute()
+    caught(|| unsafe { pg_sys::SPI_commit() })
 }
 
 /// Returns whether PostgreSQL rolled back because of what another transaction did at the same time.

@@ -12,7 +12,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::ManuallyDrop;
-use std::panic::PanicHookInfo;
+use std::panic::{AssertUnwindSafe, PanicHookInfo};
 
 use pgrx::pg_sys::elog::PgLogLevel;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel};
@@ -297,6 +297,20 @@ fn remove_statement(texts: &mut Vec<u8>, start: usize, sql: &[u8]) {
     }
 }
 
+/// Runs `f`. Returns an error that it raises, to be raised again or to roll a subtransaction back. Nothing else catches errors.
+///
+/// A function of PostgreSQL may hold light-weight locks when it raises an error, and PostgreSQL gives them back with the roll-back. What
+/// comes before that would wait for itself, for ever, if it took one of them. So they are given back here.
+pub fn caught<R>(f: impl FnOnce() -> R) -> Result<R, Box<CaughtError>> {
+    PgTryBuilder::new(AssertUnwindSafe(|| Ok(f())))
+        .catch_others(|error| {
+            // SAFETY: no function of this library is called while its process holds such a lock.
+            unsafe { pg_sys::LWLockReleaseAll() };
+            Err(Box::new(error))
+        })
+        .execute()
+}
+
 /// Returns whether an error that was caught has one of these SQLSTATEs.
 pub fn has_sqlstate(error: &CaughtError, codes: &[PgSqlErrorCode]) -> bool {
     let report = report(error);
@@ -324,8 +338,8 @@ fn sentences(hint: &str, more: &str) -> String {
 }
 
 /// Raises an error that was caught once more.
-pub fn rethrow(error: impl Into<Box<CaughtError>>) -> ! {
-    let again = match *error.into() {
+pub fn rethrow(error: Box<CaughtError>) -> ! {
+    let again = match *error {
         // For its own kind pgrx would have PostgreSQL raise its current error, which need not be this one any more.
         CaughtError::PostgresError(report) => CaughtError::ErrorReport(report),
         error => error,
@@ -335,7 +349,7 @@ pub fn rethrow(error: impl Into<Box<CaughtError>>) -> ! {
 }
 
 /// Adds this to the hint of an error that was caught, and raises it again.
-pub fn rethrow_with(error: CaughtError, more: &str) -> ! {
+pub fn rethrow_with(error: Box<CaughtError>, more: &str) -> ! {
     let report = report(&error);
     let joined = |hint: Option<&str>| hint.map_or_else(|| more.to_owned(), |hint| sentences(hint, more));
     if kept(report, |_| ()).is_some() {

@@ -5,14 +5,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_void};
-use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use table_service_model::change_feed::Position;
 
 use super::privileges::current_role;
-use super::raised::message;
+use super::raised::{caught, message};
 
 /// The change of a slot by a transaction.
 #[derive(Clone)]
@@ -205,7 +204,7 @@ pub fn release_after_failed_read() {
     const MOST: u32 = 100;
     // SAFETY: the pointer is a global of this process.
     let has_read = !unsafe { pg_sys::MyReplicationSlot.is_null() };
-    release_after_error();
+    release();
     let failures = FAILED_READS.get() + u32::from(has_read);
     FAILED_READS.set(failures);
     if failures >= MOST {
@@ -217,15 +216,8 @@ pub fn release_after_failed_read() {
     }
 }
 
-/// Releases the slot that a function of PostgreSQL had acquired when it raised an error. PostgreSQL itself does so only after errors
-/// that no function catches.
-fn release_after_error() {
-    // The function may have held light-weight locks. To release a slot takes some of them, and would wait for itself, for ever.
-    // SAFETY: no function of this library is called while its process holds such a lock.
-    unsafe { pg_sys::LWLockReleaseAll() };
-    release();
-}
-
+/// Releases the slot that this process has acquired, if there is one: also after an error, as PostgreSQL itself does so only after
+/// errors that no function catches.
 fn release() {
     // SAFETY: the pointer is a global of this process. It is NULL or that of a slot that this process has acquired.
     unsafe {
@@ -426,14 +418,12 @@ fn or_warn(what: &'static str, f: impl FnOnce()) {
     // session would never again be interrupted.
     // SAFETY: the counts are globals of this process, which has one thread.
     let held = unsafe { (pg_sys::InterruptHoldoffCount, pg_sys::QueryCancelHoldoffCount) };
-    PgTryBuilder::new(AssertUnwindSafe(f))
-        .catch_others(|error| {
-            // SAFETY: as above.
-            unsafe { (pg_sys::InterruptHoldoffCount, pg_sys::QueryCancelHoldoffCount) = held };
-            release_after_error();
-            pgrx::warning!("{what}: {}", message(&error));
-        })
-        .execute();
+    if let Err(error) = caught(f) {
+        // SAFETY: as above.
+        unsafe { (pg_sys::InterruptHoldoffCount, pg_sys::QueryCancelHoldoffCount) = held };
+        release();
+        pgrx::warning!("{what}: {}", message(&error));
+    }
 }
 
 #[cfg(any(test, feature = "pg_test"))]

@@ -7,7 +7,6 @@
 
 use std::convert::Infallible;
 use std::ffi::{CString, c_int};
-use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
@@ -65,7 +64,7 @@ pub fn lock_all(mut tables: Vec<String>, mode: Mode) {
             }
             Ok(())
         };
-        let Err(error) = in_subtransaction(AssertUnwindSafe(attempt)) else {
+        let Err(error) = in_subtransaction(attempt) else {
             return;
         };
         let is_over = last.is_some_and(|last| Instant::now() >= last);

@@ -7,8 +7,6 @@
 mod attempt;
 mod order;
 
-use std::panic::AssertUnwindSafe;
-
 use pgrx::prelude::*;
 use table_service_model::Error;
 use table_service_model::batch::{Action, Attempts, Batch, Operation};
@@ -37,7 +35,7 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
     loop {
         let attempt = || BatchAttempt::new(table, partition_key, batch.operations(), &earlier).run();
         let outcome = if earlier.are_undoable() {
-            in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| rethrow(error))
+            in_subtransaction(attempt).unwrap_or_else(|error| rethrow(error))
         } else {
             attempt()
         };
@@ -68,7 +66,7 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
     let stamp = ClockReading::new();
     direct::with_inserter(table, |table| {
         let insert = || table.insert_many(partition_key, &entities, stamp.clock).ok_or(());
-        match in_subtransaction(AssertUnwindSafe(insert)) {
+        match in_subtransaction(insert) {
             Ok(inserted) => inserted.ok(),
             Err(error) if has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION]) => None,
             Err(error) => rethrow(error),

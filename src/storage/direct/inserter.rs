@@ -1,7 +1,6 @@
 //! Inserts entities.
 
 use std::ffi::c_int;
-use std::panic::AssertUnwindSafe;
 
 use pgrx::prelude::*;
 use table_service_model::{Error, Properties};
@@ -10,6 +9,7 @@ use super::eligibility::{Access, has_only_our_check, is_changeable_after_insert,
 use super::index_entries::{WrittenIndexes, check, new_version};
 use crate::postgres::guarded::guarded;
 use crate::postgres::memory::new_context;
+use crate::postgres::raised::{caught, has_sqlstate, rethrow};
 use crate::postgres::relation::Relation;
 use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::postgres::varlena::Varlenas;
@@ -66,11 +66,12 @@ impl Inserter<'_> {
             pg_sys::CommandCounterIncrement();
             Ok(())
         };
-        PgTryBuilder::new(AssertUnwindSafe(insert))
-            .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
-                Err(Error::EntityAlreadyExists)
-            })
-            .execute()
+        caught(insert).unwrap_or_else(
+            |error| match has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION]) {
+                true => Err(Error::EntityAlreadyExists),
+                false => rethrow(error),
+            },
+        )
     }
 
     /// Inserts entities whose keys are in order, filling page after page. Returns `None` if one of them is not valid.
