@@ -8,10 +8,8 @@ cd "$(dirname "$0")/.."
 project=$PWD
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-die() {
-  echo "packaging/test.sh: $*" >&2
-  exit 1
-}
+# shellcheck source=packaging/testing.sh
+. packaging/testing.sh
 # shellcheck source=tests/chroot.sh
 . tests/chroot.sh
 release=${1:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
@@ -24,14 +22,6 @@ version=$(dpkg-deb --field "$extension" Version)
 pgrx-config/setup.sh sdks
 venv=$(tests/sdk/packages.sh python python tests/sdk/requirements.txt)
 
-ok() { printf 'ok       %s\n' "$*"; }
-# same WHAT EXPECTED GOT
-same() {
-  [[ $2 == "$3" ]] || die "$1
-   expected: $2
-   got:      $3"
-  ok "$1"
-}
 sql() { inside "runuser -u postgres -- psql -XAtq -v ON_ERROR_STOP=1 $*"; }
 installs() { inside "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $*" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die "cannot install $*"; }; }
 

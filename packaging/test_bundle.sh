@@ -9,10 +9,8 @@ cd "$(dirname "$0")/.."
 project=$PWD
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-die() {
-  echo "packaging/test_bundle.sh: $*" >&2
-  exit 1
-}
+# shellcheck source=packaging/testing.sh
+. packaging/testing.sh
 # shellcheck source=tests/chroot.sh
 . tests/chroot.sh
 release=${1:-trixie}
@@ -24,14 +22,6 @@ venv=$(tests/sdk/packages.sh python python tests/sdk/requirements.txt)
 sdk=$(tests/sdk/packages.sh javascript javascript tests/sdk/javascript)
 setups=$(tests/sdk/packages.sh javascript setups packaging/emulator/tests/setups)
 
-ok() { printf 'ok       %s\n' "$*"; }
-# same WHAT EXPECTED GOT
-same() {
-  [[ $2 == "$3" ]] || die "$1
-   expected: $2
-   got:      $3"
-  ok "$1"
-}
 # offline USER COMMAND: as `inside`, but without a network. The names of processes that outlive the command are in $work/left.
 offline() {
   unshare --net --mount --pid --fork --kill-child --mount-proc bash -c "ip link set lo up && mount -t proc proc '$system/proc' && chroot '$system' \"\$@\"

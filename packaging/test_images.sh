@@ -6,10 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-die() {
-  echo "packaging/test_images.sh: $*" >&2
-  exit 1
-}
+# shellcheck source=packaging/testing.sh
+. packaging/testing.sh
 if [[ ${1:-} != apart ]]; then
   ((EUID == 0)) || die "only root can start a Docker engine"
   for program in dockerd docker ip; do
@@ -37,14 +35,6 @@ dockerd --data-root "$work/data" --exec-root "$work/exec" --pidfile "$work/pid" 
   --bridge none --iptables=false --ip6tables=false >"$work/log" 2>&1 &
 engine=$!
 
-ok() { printf 'ok       %s\n' "$*"; }
-# same WHAT EXPECTED GOT
-same() {
-  [[ $2 == "$3" ]] || die "$1
-   expected: $2
-   got:      $3"
-  ok "$1"
-}
 # waits COMMAND EXPECTED: until the command prints it
 waits() {
   local i got

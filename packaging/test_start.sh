@@ -6,25 +6,14 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-die() {
-  echo "packaging/test_start.sh: $*" >&2
-  exit 1
-}
+# shellcheck source=packaging/testing.sh
+. packaging/testing.sh
 if [[ ${1:-} != apart ]]; then
   ((EUID == 0)) || die "only root can start a container"
   for program in ip unshare curl ss pgrep; do command -v "$program" >/dev/null || die "$program is missing"; done
   # What it starts ends with it, and nobody outside sees its mounts.
   exec unshare --mount --net --pid --fork --kill-child --mount-proc "$0" apart
 fi
-
-ok() { printf 'ok       %s\n' "$*"; }
-# same WHAT EXPECTED GOT
-same() {
-  [[ $2 == "$3" ]] || die "$1
-   expected: $2
-   got:      $3"
-  ok "$1"
-}
 
 # The file system of an image, as far as it matters.
 mount -t tmpfs tmpfs /usr/lib/postgresql 2>/dev/null || { mkdir -p /usr/lib/postgresql && mount -t tmpfs tmpfs /usr/lib/postgresql; }

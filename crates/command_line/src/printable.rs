@@ -79,7 +79,6 @@ pub fn tell_machines(value: &serde_json::Value) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -196,7 +196,6 @@ fn checked(file: File) -> Result<File> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -204,7 +204,6 @@ fn split_url(url: &str) -> Result<(String, String, String), Failure> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -460,7 +460,6 @@ fn runs_of_different_keys(records: Vec<Record>) -> Vec<Vec<Record>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use table_service_model::PropertiesBuf;

@@ -240,7 +240,6 @@ pub const CHUNK_RECORDS: usize = 1000;
 pub const CHUNK_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -61,7 +61,6 @@ fn comparisons(expression: &Expression) -> usize {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -341,7 +341,6 @@ fn difference(source: &Record, target: &Record, with_timestamps: bool) -> Option
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -263,7 +263,6 @@ fn push<'n>(builder: &mut PropertiesBuilder<'n>, name: &'n str, edm: EdmType, te
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::input::Input;

@@ -274,7 +274,6 @@ impl<R: Read> Read for Utf16<R> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

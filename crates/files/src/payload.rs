@@ -77,7 +77,6 @@ pub fn entity(text: &[u8]) -> Result<ParsedEntity, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -496,7 +496,6 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 pub mod tests {
     use super::*;
 

@@ -313,7 +313,6 @@ pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u6
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::super::manifest::tests::{base, manifest, segment, until};
     use super::super::manifest::{Ended, Epoch, Gap};

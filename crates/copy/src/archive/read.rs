@@ -246,7 +246,6 @@ impl<'m> Checker<'m> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -187,7 +187,6 @@ impl Sorted {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -228,7 +228,6 @@ impl BaseWriter {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::read::{Lines, check_file};
     use super::*;

@@ -198,7 +198,6 @@ fn hidden_guid(raw: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::record::Record;

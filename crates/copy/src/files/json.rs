@@ -308,7 +308,6 @@ fn head(json: &mut Json<'_, '_>, object: &mut Vec<u8>) -> Result<bool, Fault> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -333,7 +333,6 @@ fn payload(record: &Record) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

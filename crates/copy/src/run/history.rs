@@ -67,7 +67,6 @@ fn text(line: &[u8]) -> Result<String, Failure> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -102,7 +102,6 @@ impl fmt::Display for Position {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -1,0 +1,15 @@
+# shellcheck shell=bash
+# What the tests of packages and images have in common. To be sourced from the root of the project.
+
+die() {
+  echo "packaging/$(basename "$0"): $*" >&2
+  exit 1
+}
+ok() { printf 'ok       %s\n' "$*"; }
+# same WHAT EXPECTED GOT
+same() {
+  [[ $2 == "$3" ]] || die "$1
+   expected: $2
+   got:      $3"
+  ok "$1"
+}
