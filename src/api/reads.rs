@@ -39,7 +39,7 @@ fn get_entity(
             return Ok(Entities);
         }
         let filter = RowFilter::of(&table, None);
-        let read = with_reader(&table, Lookup::Keys, |table| {
+        let read = with_reader(&table, Lookup::KeysOf(keys.partition_key), |table| {
             let row = table.get(keys);
             if let Some(row) = row.filter(|row| filter.as_ref().is_none_or(|filter| filter.passes(row))) {
                 result.push_entity(&row, &projection, None);

@@ -178,7 +178,7 @@ impl<'a> Output<'a> {
 }
 
 /// Returns what a reader finds entities by, if key ranges may be read without a statement.
-pub(super) fn lookup(ranges: &[KeyRange], knowledge: Option<&FilterIndexes<'_>>) -> Option<Lookup> {
+pub(super) fn lookup(ranges: &[KeyRange], knowledge: Option<&FilterIndexes<'_>>) -> Option<Lookup<'static>> {
     if ranges.iter().any(|range| range.point().is_some()) {
         return Some(Lookup::Keys);
     }

@@ -36,7 +36,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
     let stamp = ClockReading::new();
     let clock = stamp.clock;
     let expiries = Expiries::of(table);
-    let direct = with_inserter(table, |table| {
+    let direct = with_inserter(table, None, |table| {
         // With one snapshot, the existing entity may be one that the snapshot does not see. That is a serialization
         // failure, which only a statement recognises.
         if has_one_snapshot() {

@@ -3,7 +3,8 @@
 //! Citus replaces the planner: statements on a distributed table reach its entities on the other servers. The table
 //! itself is empty here. A database without Citus lacks all the relations that this file looks for.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
+use std::ops::RangeInclusive;
 
 use pgrx::prelude::*;
 use table_service_model::partition_hash::partition_hash;
@@ -169,6 +170,56 @@ pub fn placements(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut([Op
             row.int8(4).and_then(integer),
             row.boolean(5).map(Value::boolean),
         ]);
+    }
+}
+
+/// Calls `each` with every shard of the table that this server has and no other one: the hashes of its partitions, and its relation.
+pub fn local_shards(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut(RangeInclusive<i32>, pg_sys::Oid)) {
+    const SHARDS: &str = "\
+        SELECT s.shardminvalue::pg_catalog.int8, s.shardmaxvalue::pg_catalog.int8, \
+            pg_catalog.to_regclass(pg_catalog.shard_name(s.logicalrelid, s.shardid)) \
+        FROM pg_catalog.pg_dist_partition AS t \
+        JOIN pg_catalog.pg_dist_shard AS s ON s.logicalrelid OPERATOR(pg_catalog.=) t.logicalrelid \
+        JOIN pg_catalog.pg_dist_placement AS p ON p.shardid OPERATOR(pg_catalog.=) s.shardid \
+        JOIN pg_catalog.pg_dist_local_group AS l ON l.groupid OPERATOR(pg_catalog.=) p.groupid \
+        WHERE t.logicalrelid OPERATOR(pg_catalog.=) $1 \
+        AND t.partmethod OPERATOR(pg_catalog.=) 'h' \
+        AND p.shardstate OPERATOR(pg_catalog.=) 1 \
+        AND NOT EXISTS ( \
+            SELECT FROM pg_catalog.pg_dist_placement AS o \
+            WHERE o.shardid OPERATOR(pg_catalog.=) p.shardid AND o.placementid OPERATOR(pg_catalog.<>) p.placementid)";
+    for row in spi.read_catalogs(SHARDS, &[Value::oid(table)]).iter() {
+        let hash = |column| row.int8(column).and_then(|hash| i32::try_from(hash).ok());
+        if let (Some(from), Some(to), Some(relation)) = (hash(1), hash(2), row.relation(3)) {
+            each(from..=to, relation);
+        }
+    }
+}
+
+/// Returns whether Citus coordinates this transaction with others: with those that it has begun on servers, perhaps also on this one,
+/// or with the one for which this server works.
+pub fn coordinates_transaction() -> bool {
+    const NUMBER: c_int = 4;
+    // SAFETY: a transaction is running. The function takes nothing and returns a row, whose fourth column is the number of the transaction,
+    // of type bigint.
+    unsafe {
+        let arguments = pg_sys::buildoidvector(std::ptr::null(), 0);
+        let function = pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as c_int,
+            pg_sys::Anum_pg_proc_oid as pg_sys::AttrNumber,
+            pg_sys::Datum::from(c"get_current_transaction_id".as_ptr()),
+            pg_sys::Datum::from(arguments),
+            pg_sys::Datum::from(pg_sys::Oid::from(pg_sys::PG_CATALOG_NAMESPACE)),
+            pg_sys::Datum::null(),
+        );
+        if function == pg_sys::InvalidOid {
+            return true;
+        }
+        let row = pg_sys::OidFunctionCall0Coll(function, pg_sys::InvalidOid);
+        let row = pg_sys::pg_detoast_datum(row.cast_mut_ptr()).cast();
+        let mut is_null = false;
+        let number = pg_sys::GetAttributeByNum(row, NUMBER as pg_sys::AttrNumber, &mut is_null);
+        is_null || number.value() != 0
     }
 }
 

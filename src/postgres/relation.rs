@@ -27,6 +27,12 @@ pub fn with_relation<R>(oid: pg_sys::Oid, f: impl FnOnce(Relation<'_>) -> R) -> 
     }
 }
 
+/// Returns whether this transaction holds the lock of a write on a relation.
+pub fn is_locked_to_write(relation: Relation<'_>) -> bool {
+    // SAFETY: the relation is open.
+    unsafe { pg_sys::CheckRelationLockedByMe(relation.relation, pg_sys::RowExclusiveLock as pg_sys::LOCKMODE, true) }
+}
+
 impl<'r> Relation<'r> {
     /// Returns PostgreSQL's own relation. It is open as long as `'r`.
     pub fn as_ptr(self) -> pg_sys::Relation {

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::LocalKey;
@@ -75,6 +76,14 @@ impl Indexes {
     }
 }
 
+/// A shard of a distributed table that this server has, and no other one.
+#[derive(Debug)]
+pub struct LocalShard {
+    /// Those of its partitions.
+    pub hashes: RangeInclusive<i32>,
+    pub relation: pg_sys::Oid,
+}
+
 impl AsRef<str> for PropertyIndex {
     fn as_ref(&self) -> &str {
         &self.property
@@ -86,6 +95,8 @@ thread_local! {
     static TABLES: RefCell<HashMap<Rc<str>, KnownTable>> = RefCell::default();
     /// The indexes of tables.
     static INDEXES: RefCell<HashMap<pg_sys::Oid, Indexes>> = RefCell::default();
+    /// The local shards of distributed tables.
+    static SHARDS: RefCell<HashMap<pg_sys::Oid, Rc<[LocalShard]>>> = RefCell::default();
 }
 
 /// Forgets a relation that has changed, or all for `InvalidOid`.
@@ -94,6 +105,9 @@ pub fn forget(relation: pg_sys::Oid) {
     TABLES.with_borrow_mut(|tables| tables.retain(|_, table| is_other(table.oid)));
     INDEXES.with_borrow_mut(|tables| {
         tables.retain(|&table, indexes| is_other(table) && !indexes.has(relation));
+    });
+    SHARDS.with_borrow_mut(|tables| {
+        tables.retain(|&table, shards| is_other(table) && shards.iter().all(|shard| is_other(shard.relation)));
     });
 }
 
@@ -132,12 +146,31 @@ fn keep<K: Eq + Hash, V>(cache: &'static LocalKey<RefCell<HashMap<K, V>>>, befor
 /// Takes something of the indexes of a table that the extension knows, from the cache or from `look_up`. The caller must have
 /// locked the table.
 pub fn indexes<R>(table: pg_sys::Oid, look_up: impl FnOnce() -> Indexes, take: impl Fn(&Indexes) -> R) -> R {
-    if let Some(taken) = INDEXES.with_borrow(|tables| tables.get(&table).map(&take)) {
+    take_of(&INDEXES, table, look_up, take)
+}
+
+/// Takes something of the local shards of a distributed table, from the cache or from `look_up`. Citus sends PostgreSQL's invalidation
+/// messages for the table when a shard of it has moved.
+pub fn shards<R>(
+    table: pg_sys::Oid,
+    look_up: impl FnOnce() -> Rc<[LocalShard]>,
+    take: impl Fn(&Rc<[LocalShard]>) -> R,
+) -> R {
+    take_of(&SHARDS, table, look_up, take)
+}
+
+fn take_of<V, R>(
+    cache: &'static LocalKey<RefCell<HashMap<pg_sys::Oid, V>>>,
+    table: pg_sys::Oid,
+    look_up: impl FnOnce() -> V,
+    take: impl Fn(&V) -> R,
+) -> R {
+    if let Some(taken) = cache.with_borrow(|tables| tables.get(&table).map(&take)) {
         return taken;
     }
     let before = changes();
-    let indexes = look_up();
-    let taken = take(&indexes);
-    keep(&INDEXES, before, table, indexes);
+    let value = look_up();
+    let taken = take(&value);
+    keep(cache, before, table, value);
     taken
 }

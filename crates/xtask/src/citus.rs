@@ -1,10 +1,12 @@
 //! Temporary Citus clusters.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Context;
 
 use crate::environment::{Environment, Result, run, text};
+use crate::regress::{Suite, options};
 use crate::temporary::{ON_TCP, Server};
 
 /// Builds Citus into the private PostgreSQL, from a source that the user has.
@@ -43,6 +45,30 @@ impl<'e> Cluster<'e> {
         let enable = ["CREATE EXTENSION table_service", "SELECT table_service.enable_citus(8)"];
         cluster.coordinator()?.sql(of.owner, of.database, &enable)?;
         Ok(cluster)
+    }
+
+    /// A driver that runs these tests on the coordinator. A test finds the port of the first worker in its environment.
+    pub fn driver(&self, of: &Node, suite: Suite, input: &Path, results: &Path, tests: &[String]) -> Result<Command> {
+        let mut driver = suite.driver(of.environment, self.coordinator()?, input, results)?;
+        driver
+            .args(["--use-existing", &format!("--dbname={}", of.database)])
+            .args(tests);
+        let worker = self.servers.get(1).context("there is no worker")?;
+        driver.env("WORKER1_PORT", worker.connection("PGPORT")?);
+        driver.env("PGOPTIONS", options("-c citus.enable_unsupported_feature_messages=off"));
+        Ok(driver)
+    }
+
+    /// Lets the tester of sessions see those that wait on other servers, while `f` runs.
+    pub fn while_testing_sessions<R>(&self, of: &Node, f: impl FnOnce() -> R) -> Result<R> {
+        let sql = |function: &str| {
+            let statement = format!("SELECT citus_internal.{function}()");
+            self.coordinator()?.sql("postgres", of.database, &[&statement])
+        };
+        sql("replace_isolation_tester_func")?;
+        let result = f();
+        sql("restore_isolation_tester_func")?;
+        Ok(result)
     }
 
     /// The server that knows where the shards are.

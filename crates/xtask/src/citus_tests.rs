@@ -13,7 +13,7 @@ use fs_err::File;
 use crate::citus::{Cluster, Node, add, build, postgres};
 use crate::environment::{Result, names, root, run, step};
 use crate::logs::{show_faults, show_lines};
-use crate::regress::{self, GOLDEN, ISOLATION, Suite, options};
+use crate::regress::{self, GOLDEN, ISOLATION, Suite};
 use crate::requests::Seeds;
 use crate::runner::Runner;
 use crate::sdks;
@@ -35,7 +35,7 @@ pub struct Options {
     /// golden, same, isolation: only these files
     #[arg(long = "file", value_name = "NAME")]
     files: Vec<String>,
-    /// golden: take the results as the expected ones
+    /// golden, isolation: take the results of the tests in tests/citus as the expected ones
     #[arg(long)]
     accept: bool,
     /// faults: how often a worker is killed
@@ -51,7 +51,7 @@ enum CitusSuite {
     Golden,
     /// The files of tests/pg_regress that tests/citus/same lists: they give the same as without Citus
     Same,
-    /// The files of tests/isolation that tests/citus/same_isolation lists
+    /// The files of tests/isolation that tests/citus/same_isolation lists, and tests/citus/specs
     Isolation,
     /// Writers, while a server joins and shards move, and while workers are killed
     Faults,
@@ -136,22 +136,27 @@ struct Tests<'r> {
 
 impl<'r> Tests<'r> {
     fn golden(&self) -> Result {
-        let input = root().join("tests/citus");
-        let tests = self.chosen(names(&input.join("sql"), "sql")?);
-        let (accept, expected) = (self.options.accept, input.join("expected"));
-        if accept {
-            regress::touch(&expected, &tests)?;
-        }
-        let mut ended = self.regress(GOLDEN, "citus", "golden", &tests);
-        let results = results("golden");
-        if accept {
-            ended = regress::accept(&results, &expected);
-        }
-        let results = results.join("results");
+        let ended = self.own(GOLDEN, "golden", "sql", "sql");
+        let results = results("golden").join("results");
         for test in names(&results, "out").unwrap_or_default() {
             if show_lines(&results.join(format!("{test}.out")), &["XX000"])? {
                 bail!("an internal error is always a bug");
             }
+        }
+        ended
+    }
+
+    /// Runs the tests of tests/citus of one kind.
+    fn own(&self, suite: Suite, name: &str, files: &str, ending: &str) -> Result {
+        let input = root().join("tests/citus");
+        let tests = self.chosen(names(&input.join(files), ending)?);
+        let (accept, expected) = (self.options.accept, input.join("expected"));
+        if accept {
+            regress::touch(&expected, &tests)?;
+        }
+        let ended = self.regress(suite, "citus", name, &tests);
+        if accept && !tests.is_empty() {
+            return regress::accept(&results(name), &expected);
         }
         ended
     }
@@ -161,11 +166,12 @@ impl<'r> Tests<'r> {
     }
 
     fn isolation(&self) -> Result {
-        // The tester sees waiting sessions of all servers then.
-        self.sql(&["SELECT citus_internal.replace_isolation_tester_func()"])?;
-        let ended = self.regress(ISOLATION, "isolation", "isolation", &self.listed("same_isolation")?);
-        self.sql(&["SELECT citus_internal.restore_isolation_tester_func()"])?;
-        ended
+        let listed = self.listed("same_isolation")?;
+        self.cluster.while_testing_sessions(&self.node, || {
+            let same = self.regress(ISOLATION, "isolation", "isolation", &listed);
+            let own = self.own(ISOLATION, "own_isolation", "specs", "spec");
+            all([same, own].into_iter())
+        })?
     }
 
     /// The server that joins in `faults` is not used: shards move between the two workers.
@@ -242,7 +248,7 @@ impl<'r> Tests<'r> {
         all([happened, self.compare(name)].into_iter())
     }
 
-    /// Single entities and batches of five. It notes the `PartitionKey` of each transaction that was acknowledged, and goes on after
+    /// Single entities, and batches of ten, which direct access writes where the shard is. It notes the `PartitionKey` of each transaction that was acknowledged, and goes on after
     /// errors. It reads each batch, and notes if it finds a part of it.
     fn write(&self, server: &Server, name: &str, stop: &AtomicBool) -> Result {
         let file = |ending: &str| self.node.directory.join(format!("{name}.{ending}"));
@@ -278,7 +284,7 @@ impl<'r> Tests<'r> {
         let stored: BTreeSet<&str> = stored.lines().collect();
         let torn = self.sql(&[&format!(
             "SELECT count(*) FROM (SELECT partition_key {of_these} GROUP BY partition_key \
-             HAVING count(*) <> CASE WHEN partition_key LIKE '%-b%' THEN 5 ELSE 1 END) AS t"
+             HAVING count(*) <> CASE WHEN partition_key LIKE '%-b%' THEN 10 ELSE 1 END) AS t"
         )])?;
         let lost = acknowledged.difference(&stored).count();
         println!(
@@ -350,14 +356,7 @@ impl<'r> Tests<'r> {
             return Ok(());
         }
         let (input, results) = (root().join("tests").join(directory), results(name));
-        let mut driver = suite.driver(&self.runner.environment, self.cluster.coordinator()?, &input, &results)?;
-        driver
-            .args(["--use-existing", &format!("--dbname={DATABASE}")])
-            .args(tests);
-        let worker = self.cluster.servers.get(1).context("there is no worker")?;
-        driver.env("WORKER1_PORT", worker.connection("PGPORT")?);
-        driver.env("PGOPTIONS", options("-c citus.enable_unsupported_feature_messages=off"));
-        let ended = run(&mut driver);
+        let ended = run(&mut self.cluster.driver(&self.node, suite, &input, &results, tests)?);
         if ended.is_err() && !self.options.accept {
             regress::show(&results.join("regression.diffs"));
         }
@@ -402,8 +401,8 @@ fn statements(name: &str, number: u32) -> String {
     format!(
         "SELECT '{single}' FROM table_service.insert_entity('Faults', '{single}', 'single', '{{\"N\": 1}}');
 SELECT DISTINCT '{batch}' FROM table_service.execute_batch('Faults', '{batch}', VARIADIC ARRAY(
-  SELECT table_service.batch_insert(n::text, '{{\"N\": 1}}') FROM generate_series(1, 5) AS n));
-SELECT 'a part of {batch}' FROM table_service.query_entities('Faults', 'PartitionKey eq ''{batch}''') HAVING count(*) NOT IN (0, 5);
+  SELECT table_service.batch_insert(n::text, '{{\"N\": 1}}') FROM generate_series(1, 10) AS n));
+SELECT 'a part of {batch}' FROM table_service.query_entities('Faults', 'PartitionKey eq ''{batch}''') HAVING count(*) NOT IN (0, 10);
 "
     )
 }

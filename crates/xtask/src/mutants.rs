@@ -1,7 +1,8 @@
 //! Tests the tests: takes out one safeguard at a time, and fails if the tests still pass.
 //!
 //! Each patch in `tests/mutations` says in its first line what it breaks. Those of `filters/` and `replication/` are caught by the
-//! model's tests, those of `gateway/`, `copy/` and `emulator/` by the tests of these programs, the others by tests on a server.
+//! model's tests, those of `gateway/`, `copy/` and `emulator/` by the tests of these programs, those of `citus/` by tests on a Citus
+//! cluster, the others by tests on a server.
 //! Everything happens in a copy of the project and of PostgreSQL, so nothing is left behind but the build in `target/mutations`,
 //! which makes the next run faster.
 
@@ -11,6 +12,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use fs_err::File;
 
+use crate::citus::{Cluster, Node};
 use crate::environment::{Environment, Result, names, output, root, run, text};
 use crate::regress::{GOLDEN, ISOLATION, Suite, options};
 use crate::requests::from_crates_io;
@@ -85,6 +87,9 @@ const GATEWAY_TESTS: [&str; 17] = [
 /// The tests of the copy program with a server that do.
 const COPY_TESTS: [&str; 3] = ["archive::", "changes::", "owners::"];
 
+/// The tests of a Citus cluster that do: golden ones, and of sessions.
+const CITUS_TESTS: [(Suite, &str); 2] = [(GOLDEN, "direct"), (ISOLATION, "direct_moves")];
+
 /// The tests that catch a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caught {
@@ -93,6 +98,7 @@ enum Caught {
     ByTheCopyProgram,
     ByTheEmulator,
     OnAServer,
+    OnACluster,
 }
 
 impl Caught {
@@ -102,6 +108,7 @@ impl Caught {
             Some(("gateway", _)) => Caught::ByTheGateway,
             Some(("copy", _)) => Caught::ByTheCopyProgram,
             Some(("emulator", _)) => Caught::ByTheEmulator,
+            Some(("citus", _)) => Caught::OnACluster,
             _ => Caught::OnAServer,
         }
     }
@@ -115,7 +122,7 @@ fn patch(mutant: &str) -> String {
 fn all() -> Result<Vec<String>> {
     let directory = root().join("tests/mutations");
     let mut mutants = names(&directory, "patch")?;
-    for group in ["filters", "replication", "gateway", "copy", "emulator"] {
+    for group in ["filters", "replication", "gateway", "copy", "emulator", "citus"] {
         let names = names(&directory.join(group), "patch")?;
         mutants.extend(names.iter().map(|name| format!("{group}/{name}")));
     }
@@ -132,12 +139,24 @@ pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
             bail!("there is no {}", patch(mutant));
         }
     }
-    let mutants = if chosen.is_empty() { all()? } else { chosen.to_vec() };
+    // Those of a cluster need a source of Citus, which not everybody has.
+    let mutants = match chosen {
+        [] => all()?
+            .into_iter()
+            .filter(|mutant| Caught::of(mutant) != Caught::OnACluster)
+            .collect(),
+        chosen => chosen.to_vec(),
+    };
     let caught = |caught| mutants.iter().filter(move |mutant| Caught::of(mutant) == caught);
     let workshop = Workshop::new(
         pg,
         mutants.iter().any(|mutant| Caught::of(mutant) != Caught::ByTheModel),
     )?;
+    if caught(Caught::OnACluster).next().is_some() && !workshop.has_citus()? {
+        bail!(
+            "for the mutants of citus/, `cargo xtask citus` builds Citus into a PostgreSQL from 16 on; then name it by --pg"
+        );
+    }
     let mut survivors = 0;
     for by in [
         Caught::ByTheModel,
@@ -145,6 +164,7 @@ pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
         Caught::ByTheCopyProgram,
         Caught::ByTheEmulator,
         Caught::OnAServer,
+        Caught::OnACluster,
     ] {
         if caught(by).next().is_some() {
             survivors += workshop.try_all(by, caught(by))?;
@@ -236,6 +256,41 @@ impl Workshop {
             run(self.command("git").args(["apply", "-R", &patch]))?;
         }
         Ok(survivors)
+    }
+
+    fn has_citus(&self) -> Result<bool> {
+        let libraries = text(
+            self.environment
+                .command(self.environment.pg_config())
+                .arg("--pkglibdir"),
+        )?;
+        Ok(Path::new(&libraries).join("citus.so").exists())
+    }
+
+    /// Runs tests on a new cluster. Returns those that fail.
+    fn regress_on_a_cluster(&self) -> Result<Vec<String>> {
+        let (directory, results) = (self.work.directory.join("citus"), self.work.directory.join("out"));
+        let _ = fs_err::remove_dir_all(&directory);
+        fs_err::create_dir(&directory)?;
+        let node = Node {
+            environment: &self.environment,
+            directory: &directory,
+            database: "tables",
+            owner: "owner",
+            settings: &["statement_timeout=20s"],
+        };
+        let cluster = Cluster::start(&node)?;
+        let input = self.source.join("tests/citus");
+        cluster.while_testing_sessions(&node, || {
+            let mut failed = Vec::new();
+            for (suite, test) in CITUS_TESTS {
+                let mut driver = cluster.driver(&node, suite, &input, &results, &[test.to_owned()])?;
+                if !self.quietly(300, driver.env("PGISOLATIONTIMEOUT", "20"))? {
+                    failed.push(test.to_owned());
+                }
+            }
+            Ok(failed)
+        })?
     }
 
     /// A command in the copy.
@@ -363,7 +418,9 @@ impl Suites<'_> {
         };
         match by {
             Caught::ByTheModel => {}
-            Caught::ByTheGateway | Caught::ByTheCopyProgram | Caught::ByTheEmulator => suites.install()?,
+            Caught::ByTheGateway | Caught::ByTheCopyProgram | Caught::ByTheEmulator | Caught::OnACluster => {
+                suites.install()?;
+            }
             Caught::OnAServer => {
                 // Every suite gets a new server, because a mutant may leave anything behind. A copy is faster than initdb.
                 Server::start(&workshop.environment, workshop.template(), &[])?.make_template()?;
@@ -398,7 +455,7 @@ impl Suites<'_> {
             }
             Caught::ByTheCopyProgram => cargo("test -p table_service_copy --lib --test copy --no-run"),
             Caught::ByTheEmulator => cargo("test -p table_service_emulator --no-run"),
-            Caught::OnAServer => self.install(),
+            Caught::OnAServer | Caught::OnACluster => self.install(),
         }
     }
 
@@ -438,6 +495,7 @@ impl Suites<'_> {
             }
             Caught::ByTheEmulator => Ok(cargo(600, "test -p table_service_emulator", &[])?.join(" ")),
             Caught::OnAServer => self.failing_on_a_server(),
+            Caught::OnACluster => Ok(workshop.regress_on_a_cluster()?.join(" ")),
         }
     }
 

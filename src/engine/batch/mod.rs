@@ -64,7 +64,7 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
         .collect();
     entities.sort_unstable_by_key(|&(row_key, _)| row_key);
     let stamp = ClockReading::new();
-    direct::with_inserter(table, |table| {
+    direct::with_inserter(table, Some(partition_key), |table| {
         let insert = || table.insert_many(partition_key, &entities, stamp.clock).ok_or(());
         match in_subtransaction(insert) {
             Ok(inserted) => inserted.ok(),

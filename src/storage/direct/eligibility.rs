@@ -7,11 +7,11 @@ use table_service_model::Properties;
 
 use crate::postgres::catalog::{self, OwnObjects};
 use crate::postgres::privileges::{has_all, has_all_and_usage, has_policies};
-use crate::postgres::relation::{Relation, is_before_row};
+use crate::postgres::relation::{Relation, is_before_row, with_relation};
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
-use crate::postgres::types::PropertiesArg;
 use crate::postgres::types::value::{Bag, Text};
+use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::row::is_entity;
 use crate::storage::statement::Statement;
@@ -29,10 +29,16 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Runs `f` on a table that the caller has locked. Returns `None` if only a statement can do the work.
+    /// Runs `f` with the relation that has the entities of a partition, or of all for `None`. The caller has locked the table. Returns `None`
+    /// if only a statement can do the work.
     ///
-    /// If an error passes through, PostgreSQL closes the table and the indexes at the end of the (sub)transaction.
-    pub(super) fn run<R>(&self, table: &Table, f: impl FnOnce(Relation<'_>) -> Option<R>) -> Option<R> {
+    /// If an error passes through, PostgreSQL closes the relation and the indexes at the end of the (sub)transaction.
+    pub(super) fn run<R>(
+        &self,
+        table: &Table,
+        partition_key: Option<TextArg<'_>>,
+        f: impl FnOnce(Relation<'_>) -> Option<R>,
+    ) -> Option<R> {
         let own = catalog::own_objects();
         // SAFETY: the hook is a global of this process, which has one thread.
         let asks_others = unsafe { pg_sys::ExecutorCheckPerms_hook }.is_some();
@@ -41,15 +47,23 @@ impl Access {
         if !settings::direct_access() || !is_allowed() {
             return None;
         }
-        let run = |relation: Relation<'_>| {
+        let relation = table.relation_of(partition_key)?;
+        // A shard has the privileges and the definition of its table, unless somebody has changed one of them.
+        let is_as_its_table = || {
+            has_all(relation, self.rights)
+                && with_relation(table.oid(), |distributed| (self.is_plain)(distributed, &own))
+        };
+        if relation != table.oid() && !is_as_its_table() {
+            return None;
+        }
+        with_relation(relation, |relation| {
             let is_plain = (self.is_plain)(relation, &own) && self.is_planned_plainly(table);
             is_plain.then(|| f(relation)).flatten()
-        };
-        table.with_relation(run).flatten()
+        })
     }
 
-    /// Returns whether a plan of the statement would read or write this table itself. A library that replaces the planner
-    /// may plan otherwise, such as Citus for a distributed table.
+    /// Returns whether a plan of the statement would read or write this table itself, or have Citus do so with a distributed table. A library
+    /// that replaces the planner may plan otherwise.
     fn is_planned_plainly(&self, table: &Table) -> bool {
         // SAFETY: the hook is a global of this process, which has one thread.
         if unsafe { pg_sys::planner_hook }.is_none() {
@@ -62,7 +76,11 @@ impl Access {
             row_key: key.arg(),
         };
         let statement = (self.statement)(keys, bag.arg());
-        connect(|spi| spi.is_planned_as(table.name(), &statement, self.node))
+        let node = match table.is_distributed() {
+            true => pg_sys::NodeTag::T_CustomScan,
+            false => self.node,
+        };
+        connect(|spi| spi.is_planned_as(table.name(), &statement, node))
     }
 }
 

@@ -11,6 +11,8 @@ use crate::postgres::guarded::guarded;
 use crate::postgres::memory::new_context;
 use crate::postgres::raised::{caught, has_sqlstate, rethrow};
 use crate::postgres::relation::Relation;
+use crate::postgres::spi::connect;
+use crate::postgres::types::value::{Bag, Text};
 use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::postgres::varlena::Varlenas;
 use crate::storage::arguments::EntityKeys;
@@ -20,12 +22,18 @@ use crate::storage::table::Table;
 
 /// A table opened to insert entities.
 pub struct Inserter<'r> {
+    table: &'r Table,
     relation: Relation<'r>,
     indexes: WrittenIndexes,
 }
 
-/// Runs `f` on a table that the caller has locked. Returns `None` if only a statement can do the work.
-pub fn with_inserter<R>(table: &Table, f: impl FnOnce(&Inserter<'_>) -> Option<R>) -> Option<R> {
+/// Runs `f` on a table that the caller has locked, to insert many entities of a partition, or single ones for `None`. Returns `None` if only
+/// a statement can do the work.
+pub fn with_inserter<R>(
+    table: &Table,
+    partition_key: Option<TextArg<'_>>,
+    f: impl FnOnce(&Inserter<'_>) -> Option<R>,
+) -> Option<R> {
     const ACCESS: Access = Access {
         rights: pg_sys::ACL_INSERT,
         is_plain: |relation, own| {
@@ -34,9 +42,13 @@ pub fn with_inserter<R>(table: &Table, f: impl FnOnce(&Inserter<'_>) -> Option<R
         statement: |keys, bag| Statement::insert(keys, 0, bag),
         node: pg_sys::NodeTag::T_ModifyTable,
     };
-    ACCESS.run(table, |relation| {
+    ACCESS.run(table, partition_key, |relation| {
         let indexes = WrittenIndexes::open(relation)?;
-        let inserter = Inserter { relation, indexes };
+        let inserter = Inserter {
+            table,
+            relation,
+            indexes,
+        };
         let result = f(&inserter);
         inserter.indexes.close();
         result
@@ -74,6 +86,25 @@ impl Inserter<'_> {
         )
     }
 
+    /// Inserts the first of many entities of a distributed table by a statement, and returns the others. `None` if they may not be inserted
+    /// directly.
+    fn insert_first<'e, 'p>(
+        &self,
+        partition_key: TextArg<'_>,
+        entities: &'e [(&'p str, Properties<'p>)],
+        clock: i64,
+    ) -> Option<&'e [(&'p str, Properties<'p>)]> {
+        let (&(row_key, properties), rest) = entities.split_first()?;
+        let (row_key, bag) = (Text::new(row_key), Bag::new(properties));
+        let keys = EntityKeys {
+            partition_key,
+            row_key: row_key.arg(),
+        };
+        let statement = Statement::insert(keys, clock, bag.arg());
+        let inserted = connect(|spi| spi.run(self.table.name(), &statement).processed());
+        (inserted == 1 && self.table.is_writable(self.relation, partition_key)).then_some(rest)
+    }
+
     /// Inserts entities whose keys are in order, filling page after page. Returns `None` if one of them is not valid.
     ///
     /// Raises 23505 for the first existing key, in key order. Call it in a subtransaction.
@@ -86,6 +117,10 @@ impl Inserter<'_> {
         for &(row_key, properties) in entities {
             contract::check(partition_key.get(), row_key, clock, properties).ok()?;
         }
+        let entities = match self.table.is_distributed() {
+            true => self.insert_first(partition_key, entities, clock)?,
+            false => entities,
+        };
         let values = Varlenas::new(
             entities
                 .iter()

@@ -9,6 +9,7 @@ use crate::postgres::btree::{ScanCondition, each_row};
 use crate::postgres::memory::new_context;
 use crate::postgres::relation::Relation;
 use crate::postgres::snapshot::active_snapshot;
+use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
 use crate::postgres::varlena::Varlena;
 use crate::storage::arguments::EntityKeys;
@@ -21,10 +22,12 @@ use crate::storage::table::Table;
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
 /// The way to entities.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lookup {
+#[derive(Clone, Copy)]
+pub enum Lookup<'k> {
     /// Their keys, or entries in property indexes.
     Keys,
+    /// The keys of one partition, also in a shard of a distributed table.
+    KeysOf(TextArg<'k>),
     /// Entries in property indexes alone.
     Entries(EveryRow),
 }
@@ -39,10 +42,10 @@ pub struct Reader<'r> {
 }
 
 /// Runs `f` on a table that the caller has locked. Returns `None` if only a statement can do the work.
-pub fn with_reader<R>(table: &Table, lookup: Lookup, f: impl FnOnce(&mut Reader<'_>) -> Option<R>) -> Option<R> {
+pub fn with_reader<R>(table: &Table, lookup: Lookup<'_>, f: impl FnOnce(&mut Reader<'_>) -> Option<R>) -> Option<R> {
     let access = Access {
         rights: match lookup {
-            Lookup::Keys => pg_sys::ACL_SELECT,
+            Lookup::Keys | Lookup::KeysOf(_) => pg_sys::ACL_SELECT,
             // `reads_every_row` has checked the caller's privileges.
             Lookup::Entries(_) => 0,
         },
@@ -50,9 +53,16 @@ pub fn with_reader<R>(table: &Table, lookup: Lookup, f: impl FnOnce(&mut Reader<
         statement: |keys, _| Statement::get(keys),
         node: pg_sys::NodeTag::T_IndexScan,
     };
-    access.run(table, |relation| {
+    let partition_key = match lookup {
+        Lookup::KeysOf(partition_key) => Some(partition_key),
+        Lookup::Keys | Lookup::Entries(_) => None,
+    };
+    access.run(table, partition_key, |relation| {
+        if !table.shows_own_writes() {
+            return None;
+        }
         let keys = match lookup {
-            Lookup::Keys => Some(KeyIndex::open(relation, pg_sys::AccessShareLock)?),
+            Lookup::Keys | Lookup::KeysOf(_) => Some(KeyIndex::open(relation, pg_sys::AccessShareLock)?),
             Lookup::Entries(_) => None,
         };
         // SAFETY: the relation is open.

@@ -53,7 +53,7 @@ pub fn with_updater<R>(table: &Table, f: impl FnOnce(&mut Updater<'_>) -> Option
         statement: |keys, bag| Statement::update(UpdateMode::Replace, keys, 0, bag, None),
         node: pg_sys::NodeTag::T_ModifyTable,
     };
-    ACCESS.run(table, |relation| {
+    ACCESS.run(table, None, |relation| {
         let mut updater = Updater::open(relation, Expiries::of(table))?;
         let result = f(&mut updater);
         updater.close();

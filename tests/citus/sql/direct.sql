@@ -1,0 +1,108 @@
+-- Direct access to shards: on the server that has the partition, an entity is read without a statement of Citus, and of many inserts only the
+-- first is one. Citus counts its statements.
+\set SHOW_CONTEXT never
+\getenv worker1 WORKER1_PORT
+SELECT create_table('Direct');
+\c - - 127.0.0.1 :worker1
+SET search_path = table_service, public;
+SET citus.enable_stat_counters = on;
+SET citus.enable_ddl_propagation = off; -- for the functions of this session
+CREATE FUNCTION pg_temp.statements() RETURNS bigint LANGUAGE sql AS
+  $$ SELECT query_execution_single_shard FROM pg_catalog.citus_stat_counters WHERE name = current_database() $$;
+-- A partition that is here, and one that is not.
+SELECT min('p' || i) FILTER (WHERE is_local) AS here, min('p' || i) FILTER (WHERE NOT is_local) AS there
+FROM generate_series(1, 100) AS i, shard_map('Direct') AS m
+WHERE partition_hash('p' || i) BETWEEN m.from_hash AND m.to_hash \gset
+SELECT count(insert_entity('Direct', p, r, '{"N": 1}')) FROM unnest(ARRAY[:'here', :'there']) AS p, unnest('{a,b}'::text[]) AS r;
+
+-- Reads.
+SELECT pg_temp.statements() AS before \gset
+SELECT row_key, properties FROM get_entity('Direct', :'here', 'a');
+SELECT row_key, properties FROM get_entity('Direct', :'here', 'b', 'Absent');
+SELECT row_key, properties FROM get_entity('Direct', :'here', 'absent');
+SELECT pg_temp.statements() - :before AS statements;
+SELECT row_key, properties FROM get_entity('Direct', :'there', 'a');
+SELECT pg_temp.statements() - :before AS statements;
+SET table_service.enable_direct_access = off;
+SELECT row_key, properties FROM get_entity('Direct', :'here', 'a');
+RESET table_service.enable_direct_access;
+SELECT pg_temp.statements() - :before AS statements;
+
+-- A transaction reads what it has written: in this session ...
+BEGIN;
+SELECT merge_entity('Direct', :'here', 'a', '{"N": 2}', '*') IS NOT NULL AS written;
+SELECT properties FROM get_entity('Direct', :'here', 'a');
+ROLLBACK;
+-- ... and in another one, which Citus has begun for it.
+BEGIN;
+SET LOCAL citus.enable_local_execution = off;
+SELECT merge_entity('Direct', :'here', 'a', '{"N": 3}', '*') IS NOT NULL AS written;
+SELECT properties FROM get_entity('Direct', :'here', 'a');
+ROLLBACK;
+
+-- Batches of inserts: the first row is of one command, and the others of another.
+CREATE FUNCTION pg_temp.batch(partition text, prefix text) RETURNS bigint LANGUAGE sql SET search_path = table_service AS
+  $$ SELECT count(*) FROM execute_batch('Direct', partition, VARIADIC
+       ARRAY(SELECT batch_insert(prefix || lpad(i::text, 2, '0'), json_build_object('N', i)::properties) FROM generate_series(1, 20) AS i)) $$;
+SELECT pg_temp.batch(:'here', 'c'), pg_temp.batch(:'there', 'c');
+SELECT partition_key = :'here' AS is_here, count(*), count(DISTINCT cmin::text) AS commands, count(DISTINCT "timestamp") AS moments
+FROM table_service_data."Direct" WHERE partition_key = :'here' AND row_key LIKE 'c%' GROUP BY 1;
+SELECT partition_key = :'here' AS is_here, count(*), count(DISTINCT cmin::text) AS commands, count(DISTINCT "timestamp") AS moments
+FROM table_service_data."Direct" WHERE partition_key = :'there' AND row_key LIKE 'c%' GROUP BY 1;
+-- One that exists, in the first place and in the last.
+SELECT count(*) FROM execute_batch('Direct', :'here', VARIADIC ARRAY(SELECT batch_insert('c' || lpad(i::text, 2, '0'), '{}') FROM generate_series(20, 40) AS i));
+SELECT count(*) FROM execute_batch('Direct', :'here', VARIADIC ARRAY(SELECT batch_insert('b' || lpad(i::text, 2, '0'), '{}') FROM generate_series(1, 20) AS i) || batch_insert('c05', '{}'));
+SELECT count(*) FROM query_entities('Direct', format('PartitionKey eq ''%s''', :'here'));
+-- An invalid one.
+SELECT execute_batch('Direct', :'here', VARIADIC ARRAY(SELECT batch_insert('d' || lpad(i::text, 2, '0'), '{}') FROM generate_series(1, 20) AS i) || batch_insert(repeat('k', 1100), '{}'));
+-- Where Citus writes in another session, it writes all of them there.
+BEGIN;
+SET LOCAL citus.enable_local_execution = off;
+SELECT pg_temp.batch(:'here', 'e');
+SELECT count(*) FROM query_entities('Direct', format('PartitionKey eq ''%s'' and RowKey ge ''e''', :'here'));
+ROLLBACK;
+-- Statements of the same transaction find them.
+BEGIN;
+SELECT pg_temp.batch(:'here', 'e'), pg_temp.batch(:'there', 'e');
+SELECT count(*) FROM query_entities('Direct', 'RowKey ge ''e''');
+SELECT properties FROM get_entity('Direct', :'here', 'e07');
+SELECT delete_entity('Direct', :'here', 'e07');
+SELECT properties FROM get_entity('Direct', :'here', 'e07');
+ROLLBACK;
+SELECT count(*) FROM query_entities('Direct', 'RowKey ge ''e''');
+
+-- The privileges are those on the table.
+\c - - - :worker1
+SET client_min_messages = error;
+SET citus.enable_ddl_propagation = off;
+CREATE ROLE citus_stranger;
+GRANT USAGE ON SCHEMA table_service TO citus_stranger;
+SET ROLE citus_stranger;
+SELECT table_service.get_entity('Direct', :'here', 'a');
+RESET ROLE;
+REVOKE USAGE ON SCHEMA table_service FROM citus_stranger;
+DROP ROLE citus_stranger;
+
+-- A shard with something of somebody else is read by statements.
+SET citus.enable_stat_counters = on;
+SET citus.enable_manual_changes_to_shards = on;
+SELECT format('table_service_data."Direct_%s"', get_shard_id_for_distribution_column('table_service_data."Direct"', :'here')) AS shard \gset
+ALTER TABLE :shard ENABLE ROW LEVEL SECURITY;
+SELECT query_execution_single_shard AS before FROM citus_stat_counters WHERE name = current_database() \gset
+SELECT row_key FROM table_service.get_entity('Direct', :'here', 'a');
+SELECT query_execution_single_shard - :before AS statements FROM citus_stat_counters WHERE name = current_database();
+ALTER TABLE :shard DISABLE ROW LEVEL SECURITY;
+-- So is one that Citus keeps twice.
+BEGIN;
+INSERT INTO pg_dist_placement (placementid, shardid, shardstate, shardlength, groupid)
+  SELECT -1, shardid, shardstate, shardlength, groupid + 1 FROM pg_dist_placement
+  WHERE shardid = get_shard_id_for_distribution_column('table_service_data."Direct"', :'here');
+SELECT row_key FROM table_service.get_entity('Direct', :'here', 'a');
+SELECT query_execution_single_shard - :before AS statements FROM citus_stat_counters WHERE name = current_database();
+ROLLBACK;
+SELECT row_key FROM table_service.get_entity('Direct', :'here', 'a');
+SELECT query_execution_single_shard - :before AS statements FROM citus_stat_counters WHERE name = current_database();
+
+\getenv coordinator PGPORT
+\c - - - :coordinator
+SELECT table_service.delete_table('Direct');
