@@ -66,7 +66,6 @@ fn set_expiry(
         prevent_if_read_only(c"set_expiry()");
         require_coordinator("Expiries are set")?;
         let table = Table::open_as_owner(name, TableLock::Define)?;
-        require_local(&table)?;
         if let Some(index) = in_force(&table) {
             return if if_not_exists {
                 Ok(RegClass(index.oid))
@@ -142,7 +141,9 @@ fn expiry_sql(
         let name = required("table_name", table_name)?.get();
         let expiry = checked(property, time_to_live)?;
         let table = Table::open(name, TableLock::Read)?;
-        require_local(&table)?;
+        table.require_local(|| {
+            "The expiry of a distributed table is set by set_expiry(), while writers wait".to_owned()
+        })?;
         if in_force(&table).is_some() {
             return Err(Error::ExpiryExists);
         }
@@ -301,13 +302,6 @@ fn in_force(table: &Table) -> Option<ExpiryIndex> {
         .iter()
         .find(|index| index.is_valid)
         .cloned()
-}
-
-fn require_local(table: &Table) -> Result<(), Error> {
-    table.require_local(|| {
-        "Entities of distributed tables do not expire. Delete them with a filter on a property or on Timestamp, in pages"
-            .to_owned()
-    })
 }
 
 /// Returns the statement that creates an expiry index.

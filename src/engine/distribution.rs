@@ -14,7 +14,6 @@ use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
 use crate::postgres::visit::{Refused, refuse_foreign_code, refuse_foreign_code_of_own};
 use crate::postgres::{catalog, citus};
-use crate::storage::expiry::Expiries;
 use crate::storage::name::QualifiedName;
 use crate::storage::table::{SHARDED_NAME_BYTES, Table, TableLock, relation_in_data_schema};
 
@@ -95,15 +94,6 @@ pub fn enable(shard_count: i32) -> Result<(), Error> {
     require_citus("enable_citus")?;
     if !(1..=SHARDS).contains(&shard_count) {
         return Err(Error::argument(format!("shard_count is 1 to {SHARDS}")));
-    }
-    let with_expiry = connect(|spi| tables(spi).into_iter().find(|table| !Expiries::of(table).is_empty()));
-    if let Some(table) = with_expiry {
-        return Err(Error::NotImplemented {
-            reason: format!(
-                "Entities of distributed tables do not expire, and the table {} has an expiry. Call drop_expiry for it",
-                table.name()
-            ),
-        });
     }
     if let Some(properties) = local_properties() {
         let allowed = refuse_foreign_code_of_own(properties);

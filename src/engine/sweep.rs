@@ -1,5 +1,6 @@
 //! Removes entities that have expired. Nobody sees them any more; this gives their room back.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use pgrx::pg_sys;
@@ -9,16 +10,16 @@ use crate::postgres::clock::now;
 use crate::postgres::privileges::has_all;
 use crate::postgres::raised::{is_cancel, message, rethrow};
 use crate::postgres::snapshot::with_new_snapshot;
-use crate::postgres::spi::{connect, run_on};
+use crate::postgres::spi::{Connection, Rows, connect, run_on};
 use crate::postgres::subtransaction::in_subtransaction;
-use crate::postgres::types::value::{Array, Value};
+use crate::postgres::types::value::{Array, Text, Value};
 use crate::postgres::visit::{Refused, visit};
 use crate::storage::direct::reads_every_row;
 use crate::storage::expired::{Part, Removal, Removed, deletes_run_nothing, oldest, parts, remove};
 use crate::storage::expiry::Expiries;
 use crate::storage::indexes::of_table;
 use crate::storage::known::ExpiryIndex;
-use crate::storage::statement::IndexScan;
+use crate::storage::statement::{IndexScan, Statement};
 use crate::storage::table::{Table, TableLock};
 
 /// The result of a sweep of a table.
@@ -91,13 +92,19 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     }
     let until = now();
     let reads_every_row = reads_every_row(table).is_some();
-    let first = look(|| with_new_snapshot(|| reads_every_row.then(|| oldest_of_all(table)).flatten()));
+    let may_look = reads_every_row && !table.is_distributed();
+    let first = look(|| with_new_snapshot(|| may_look.then(|| oldest_of_all(table)).flatten()));
     if first.is_some_and(|first| first.is_none_or(|first| first > until)) {
         return Some(Swept::new(until));
     }
     let window = (since, until);
     let runs_nothing = reads_every_row && deletes_run_nothing(table.oid());
     let work = || {
+        if table.is_distributed() {
+            return visit(table.oid(), |relations| {
+                sweep_shards(table, window, top, Some(relations))
+            });
+        }
         // A part that is attached from now on has not been looked at, and is left to the next sweep.
         let parts = parts_of_all(table)?;
         let mut all = parts.iter().flat_map(|(_, parts)| parts);
@@ -225,15 +232,76 @@ fn delete_positions(table: &Table, part: &Part, removed: &Removed, relations: &[
         table.name()
     );
     let positions = Array::of_positions(&removed.positions);
-    run_on(&sql, &[positions.value(), Value::oid(part.table)], relations).ok_or_else(|| {
-        Refused("the name of the table leads to another one, because its schema has been exchanged, or a rule or a policy changes what a delete does".to_owned())
-    })
+    run_on(&sql, &[positions.value(), Value::oid(part.table)], relations).ok_or_else(leads_elsewhere)
+}
+
+/// How many entities of a distributed table are found at once. Their keys are in memory.
+const FOUND_AT_ONCE: u64 = 100_000;
+
+/// Removes at most `top` of the entities of a distributed table that have expired in a window of time, those first that expired first: one
+/// statement finds them in all shards, and one for each partition deletes those that are as they were found. It waits for those who write one
+/// of them.
+///
+/// If `relations` are given, the names of the deletes must lead to these alone.
+///
+/// # Errors
+/// If they lead elsewhere.
+fn sweep_shards(
+    table: &Table,
+    window: (i64, i64),
+    top: u64,
+    relations: Option<&[pg_sys::Oid]>,
+) -> Result<Swept, Refused> {
+    let (mut swept, top) = (Swept::new(window.1), top.min(FOUND_AT_ONCE));
+    for expiry in Expiries::of(table).iter() {
+        let left = top.saturating_sub(swept.deleted);
+        let scan = IndexScan::find_expired(table.name(), expiry, window, left);
+        connect(|spi| {
+            let rows = spi.run_once(&scan);
+            let mut partitions: BTreeMap<&str, Vec<(&str, i64)>> = BTreeMap::new();
+            let (mut found, mut deleted, mut last) = (0, 0, None);
+            for row in rows.iter() {
+                if let (Some(partition_key), Some(row_key), Some(timestamp)) =
+                    (row.text(1), row.text(2), row.timestamptz(3))
+                {
+                    let entities = partitions.entry(partition_key.get()).or_default();
+                    entities.push((row_key.get(), timestamp));
+                }
+                (found, last) = (found + 1, row.timestamptz(4));
+            }
+            for (partition_key, mut entities) in partitions {
+                entities.sort_unstable();
+                let partition_key = Text::new(partition_key);
+                let keys = Array::of_texts(entities.iter().map(|&(row_key, _)| row_key));
+                let versions = Array::of_timestamps(entities.iter().map(|&(_, timestamp)| timestamp));
+                let delete = Statement::delete_many(partition_key.value(), &keys, Some(&versions));
+                deleted += match relations {
+                    Some(relations) => spi
+                        .run_on(table.name(), &delete, relations)
+                        .ok_or_else(leads_elsewhere)?,
+                    None => spi.run(table.name(), &delete).processed(),
+                };
+            }
+            swept.add(deleted, found, (found >= left).then(|| last.unwrap_or(window.0)));
+            Ok(())
+        })?;
+    }
+    Ok(swept)
+}
+
+fn leads_elsewhere() -> Refused {
+    Refused("the name of the table leads to another one, because its schema has been exchanged, or a rule or a policy changes what a delete does".to_owned())
 }
 
 /// Removes at most `top` of the entities of a table that have expired since a moment, those first that expired first, by statements. It
 /// leaves those that others have locked, so that it waits for nobody.
 fn sweep(table: &Table, top: u64, since: i64) -> Swept {
     let until = now();
+    if table.is_distributed()
+        && let Ok(swept) = sweep_shards(table, (since, until), top, None)
+    {
+        return swept;
+    }
     let mut swept = Swept::new(until);
     for expiry in Expiries::of(table).iter() {
         let left = top.saturating_sub(swept.deleted);
@@ -261,10 +329,18 @@ pub fn sweep_all(table: &Table) -> bool {
     let expiries = Expiries::of(table);
     for expiry in expiries.iter() {
         let scan = IndexScan::sweep_all(table.name(), expiry, until);
-        connect(|spi| spi.run_by_index(table.name(), &scan).processed());
+        connect(|spi| run(spi, table, &scan).processed());
     }
     expiries.iter().all(|expiry| {
         let scan = IndexScan::expired(table.name(), expiry, until);
-        connect(|spi| spi.run_by_index(table.name(), &scan).first().is_none())
+        connect(|spi| run(spi, table, &scan).first().is_none())
     })
+}
+
+/// Runs a statement on all entities of a table. Citus plans one on all shards with its values.
+fn run<'c>(spi: &'c Connection, table: &Table, scan: &IndexScan) -> Rows<'c> {
+    match table.is_distributed() {
+        true => spi.run_once(scan),
+        false => spi.run_by_index(table.name(), scan),
+    }
 }

@@ -10,7 +10,7 @@ use super::plan;
 use super::statement::{IndexScan, Statement};
 use crate::postgres::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans, with_sendable_values};
 use crate::postgres::raised::while_running;
-use crate::postgres::spi::{Connection, Rows, c_string, parameters, rows};
+use crate::postgres::spi::{Connection, Rows, c_string, parameters, rows, run_on};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
 
@@ -57,6 +57,17 @@ impl Connection {
     pub fn run_by_index(&self, table: &QualifiedName, scan: &IndexScan) -> Rows<'_> {
         self.ready();
         run_kept(&plan::kept_index_scan(table, scan), &scan.values(), false)
+    }
+
+    /// Runs an index scan once, planned with its values.
+    pub fn run_once(&self, scan: &IndexScan) -> Rows<'_> {
+        self.execute(scan.text(), &scan.values(), false)
+    }
+
+    /// Runs a statement on `table`, which the caller has locked, if its names lead to these relations alone ([`run_on`]).
+    pub fn run_on(&self, table: &QualifiedName, statement: &Statement<'_>, relations: &[pg_sys::Oid]) -> Option<u64> {
+        self.ready();
+        with_sendable_values(|| run_on(&statement.kind().sql(table), statement.values(), relations))
     }
 
     /// Opens an index scan whose rows come in the order of the index, by a plan that is kept for all values. Returns `None` if the

@@ -6,9 +6,8 @@ use pgrx::prelude::*;
 use table_service_model::Error;
 use table_service_model::partition_hash::partition_hash;
 
-use super::indexes;
 use super::known::{self, LocalShard};
-use super::table::{Table, TableLock};
+use super::table::Table;
 use crate::postgres::citus;
 use crate::postgres::relation::{Relation, is_locked_to_write, with_relation};
 use crate::postgres::spi::connect;
@@ -97,17 +96,5 @@ impl Table {
             true => Err(Error::NotImplemented { reason: reason() }),
             false => Ok(()),
         }
-    }
-
-    /// Refuses to read and write entities of a distributed table that has an expiry. Somebody has made one of the other by hand:
-    /// the functions refuse both.
-    pub(super) fn with_expiry_it_keeps(self, lock: TableLock) -> Result<Table, Error> {
-        let is_defined = matches!(lock, TableLock::Define | TableLock::Drop);
-        if !is_defined && self.is_distributed && !indexes::expiries(self.oid()).is_empty() {
-            self.require_local(|| {
-                "Entities of distributed tables do not expire. Call drop_expiry for this table".to_owned()
-            })?;
-        }
-        Ok(self)
     }
 }

@@ -104,24 +104,22 @@ impl Table {
                 let before = pg_sys::SharedInvalidMessageCounter;
                 pg_sys::LockRelationOid(table.oid, mode);
                 if before == pg_sys::SharedInvalidMessageCounter {
-                    return table.with_expiry_it_keeps(lock);
+                    return Ok(table);
                 }
                 // The table may have been renamed to another spelling.
                 if let Some(again) = Table::find(name).filter(|again| again.oid == table.oid) {
-                    return again.with_expiry_it_keeps(lock);
+                    return Ok(again);
                 }
                 pg_sys::UnlockRelationOid(table.oid, mode);
             }
         }
     }
 
-    /// Locks the table if nobody has to wait for that. Returns it as it is now; `None` if somebody holds another lock, if it is gone, or if
-    /// [`Table::open`] would refuse it.
+    /// Locks the table if nobody has to wait for that. Returns it as it is now; `None` if somebody holds another lock, or if it is gone.
     pub fn try_lock(&self, lock: TableLock) -> Option<Table> {
         // SAFETY: the function locks any OID.
         let is_locked = unsafe { pg_sys::ConditionalLockRelationOid(self.oid, lock.mode()) };
-        let table = is_locked.then(|| table_by_oid(self.oid)).flatten()?;
-        table.with_expiry_it_keeps(lock).ok()
+        is_locked.then(|| table_by_oid(self.oid)).flatten()
     }
 
     /// Gives back a lock that [`Table::open`] took, before the transaction ends.

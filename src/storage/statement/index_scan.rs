@@ -171,6 +171,22 @@ impl IndexScan {
         scan
     }
 
+    /// Finds entities whose moment of expiry is from `since` to `until`, both in microseconds since 2000-01-01: the keys, the Timestamps and
+    /// the moments of the first `limit` of them.
+    pub fn find_expired(table: &QualifiedName, expiry: &Expiry, (since, until): (i64, i64), limit: u64) -> IndexScan {
+        let mut scan = IndexScan::new();
+        let moment = expiry_expression("t.", expiry);
+        let until = scan.parameter(Parameter::Moment(until));
+        let since = scan.parameter(Parameter::Moment(since));
+        let limit = scan.parameter(Parameter::Count(i64::try_from(limit).unwrap_or(i64::MAX)));
+        scan.text = format!(
+            "SELECT t.partition_key, t.row_key, t.\"timestamp\", {moment} FROM {table} AS t \
+             WHERE {moment} OPERATOR(pg_catalog.<=) {until} AND {moment} OPERATOR(pg_catalog.>=) {since} \
+             ORDER BY {moment} LIMIT {limit}"
+        );
+        scan
+    }
+
     /// Deletes all entities that have expired at `until`, in microseconds since 2000-01-01.
     pub fn sweep_all(table: &QualifiedName, expiry: &Expiry, until: i64) -> IndexScan {
         let mut scan = IndexScan::new();

@@ -59,9 +59,6 @@ SET search_path = table_service, public;
 SELECT create_change_feed('feed');
 SELECT query_changes('feed');
 SELECT confirm_changes('feed', '0/0');
--- Entities of distributed tables do not expire.
-SELECT set_expiry('Employees', 'Until');
-SELECT expiry_sql('Employees', 'Until');
 SELECT partition_key, row_key, properties FROM query_entities('Employees');
 SELECT delete_table(repeat('N', 63));
 -- In a transaction that is rolled back.
