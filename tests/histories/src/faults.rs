@@ -43,6 +43,10 @@ pub enum Fault {
     CutConnections,
     /// A shard moves from one worker of Citus to another.
     MoveShard,
+    /// A shard is split in two, on any of the workers.
+    SplitShard,
+    /// Citus moves shards until all workers have as many.
+    Rebalance,
     /// All processes of PostgreSQL are killed, and a standby is promoted. The gateways find it.
     Promote,
 }
@@ -60,11 +64,15 @@ impl Fault {
     /// Those that do not ask which server is the primary.
     const BESIDE_A_PROMOTION: [Fault; 3] = [Fault::KillGateway, Fault::StopGateway, Fault::CutConnections];
 
-    /// The faults of a history, in the order in which they happen. PostgreSQL is killed in each, and on Citus a shard moves. With
-    /// standbys one of them is promoted.
+    /// The faults of a history, in the order in which they happen. PostgreSQL is killed in each. On Citus a shard moves too, and another one is
+    /// split or all are rebalanced. With standbys one of them is promoted.
     pub fn of_seed(random: &mut Random, count: usize, service: &Service) -> Vec<Fault> {
         let (mut always, mut faults) = match (service.is_distributed(), service.standbys.is_empty()) {
-            (true, _) => (vec![Fault::KillPostgres, Fault::MoveShard], Fault::OTHERS.to_vec()),
+            (true, _) => {
+                let others = [Fault::SplitShard, Fault::Rebalance];
+                let shards = vec![Fault::KillPostgres, Fault::MoveShard, *random.pick(&others)];
+                (shards, Fault::OTHERS.to_vec())
+            }
             (false, true) => (vec![Fault::KillPostgres], Fault::OTHERS.to_vec()),
             (false, false) => (vec![Fault::Promote], Fault::BESIDE_A_PROMOTION.to_vec()),
         };
@@ -244,6 +252,8 @@ impl Service {
                 }
             }
             Fault::MoveShard => self.move_shard(random),
+            Fault::SplitShard => self.split_shard(random),
+            Fault::Rebalance => self.rebalance(random),
             Fault::Promote => {
                 recorders.iter().for_each(Recorder::killed);
                 self.cluster.kill();
@@ -312,35 +322,57 @@ impl Service {
 
     /// Moves one shard of the table to another worker.
     fn move_shard(&self, random: &mut Random) {
-        let mode = *random.pick(&["block_writes", "force_logical"]);
-        let (worker, other) = (&self.workers[0], &self.workers[1]);
-        // A move gives way in a deadlock, and it fails if a connection of its own was ended.
-        wait_until("a shard moves", || {
-            let Ok(session) = self.cluster.try_session(self.database, "postgres", "move") else {
-                return false;
-            };
-            let here = session.sql(&format!(
-                "SELECT shardid, nodeport FROM citus_shards WHERE table_name = 'table_service_data.\"{TABLE}\"'::regclass
-                 AND nodeport IN ({}, {}) ORDER BY random() LIMIT 1",
-                worker.port(),
-                other.port()
-            ));
-            let Some([Some(shard), Some(from)]) = here.as_ref().ok().and_then(|rows| rows.first()).map(Vec::as_slice)
-            else {
-                return false;
-            };
-            let to = if *from == worker.port().to_string() {
-                other.port()
-            } else {
-                worker.port()
-            };
-            let moved = session.sql(&format!(
-                "SELECT citus_move_shard_placement({shard}, '127.0.0.1', {from}, '127.0.0.1', {to}, '{mode}')"
-            ));
-            moved.is_ok()
+        let mode = *random.pick(&MODES);
+        self.change_shards("a shard moves", || {
+            format!(
+                "SELECT citus_move_shard_placement(s.shardid, s.nodename, s.nodeport, n.nodename, n.nodeport, '{mode}')
+                 FROM {SHARDS} JOIN pg_dist_node AS n ON n.shouldhaveshards AND n.nodeport IN ({}) AND n.nodeport <> s.nodeport
+                 ORDER BY random() LIMIT 1",
+                self.ports_of_workers()
+            )
+        });
+    }
+
+    fn split_shard(&self, random: &mut Random) {
+        let mode = *random.pick(&MODES);
+        self.change_shards("a shard is split", || {
+            format!(
+                "SELECT citus_split_shard_by_split_points(s.shardid, ARRAY[((h.shardminvalue::bigint + h.shardmaxvalue::bigint) / 2)::text],
+                   (SELECT array_agg(n.nodeid) FROM (
+                     SELECT nodeid FROM pg_dist_node, generate_series(1, 2) WHERE nodeport IN ({}) ORDER BY random() LIMIT 2) AS n), '{mode}')
+                 FROM {SHARDS} JOIN pg_dist_shard AS h USING (shardid) ORDER BY random() LIMIT 1",
+                self.ports_of_workers()
+            )
+        });
+    }
+
+    fn rebalance(&self, random: &mut Random) {
+        let mode = *random.pick(&MODES);
+        self.change_shards("shards are rebalanced", || {
+            format!("SELECT rebalance_table_shards('table_service_data.\"{TABLE}\"', shard_transfer_mode => '{mode}')")
+        });
+    }
+
+    fn ports_of_workers(&self) -> String {
+        let ports: Vec<String> = self.workers.iter().map(|worker| worker.port().to_string()).collect();
+        ports.join(", ")
+    }
+
+    /// Runs a statement of Citus until it succeeds: it gives way in a deadlock, and fails if a connection of its own was ended.
+    fn change_shards(&self, what: &str, statement: impl Fn() -> String) {
+        wait_until(what, || {
+            let session = self.cluster.try_session(self.database, "postgres", "move");
+            session.is_ok_and(|session| session.sql(&statement()).is_ok())
         });
     }
 }
+
+/// The shards of the table.
+const SHARDS: &str =
+    "(SELECT * FROM citus_shards WHERE table_name = 'table_service_data.\"Histories\"'::regclass) AS s";
+
+/// How a shard moves.
+const MODES: [&str; 2] = ["block_writes", "force_logical"];
 
 const OF_CLIENTS: &str = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
