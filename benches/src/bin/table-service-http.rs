@@ -85,16 +85,18 @@ enum Operation {
     Page,
     Insert,
     Replace,
+    Merge,
     Batch,
 }
 
 impl Operation {
-    const ALL: [Operation; 6] = [
+    const ALL: [Operation; 7] = [
         Operation::Get,
         Operation::Find,
         Operation::Page,
         Operation::Insert,
         Operation::Replace,
+        Operation::Merge,
         Operation::Batch,
     ];
 
@@ -104,6 +106,7 @@ impl Operation {
             Operation::Get => "point get",
             Operation::Find => "email of 1 in 10,000",
             Operation::Replace => "replace with If-Match",
+            Operation::Merge => "merge",
             Operation::Page => "page of 1000 entities",
             Operation::Batch => "batch of 100 inserts",
         }
@@ -207,7 +210,7 @@ async fn run(
     let own = format!("{table}(PartitionKey='{partition}',RowKey='own')");
     let etag_of = |answer: Answer| answer.header("etag").map(str::to_owned);
     let mut etag = None;
-    if operation == Operation::Replace {
+    if matches!(operation, Operation::Replace | Operation::Merge) {
         let body = format!("{{{}}}", properties(0));
         etag = etag_of(connection.succeed("PUT", &own, &[JSON], &body).await);
     }
@@ -237,6 +240,12 @@ async fn run(
                 let body = format!("{{{}}}", properties(number));
                 let headers = [JSON, ("If-Match", &tag)];
                 etag = etag_of(connection.succeed("PUT", &own, &headers, &body).await);
+            }
+            Operation::Merge => {
+                let body = format!("{{\"Age\":{}}}", number % 90);
+                connection
+                    .succeed("MERGE", &own, &[JSON, ("If-Match", "*")], &body)
+                    .await;
             }
             Operation::Page => {
                 let filter = format!("{table}()?$filter=PartitionKey%20eq%20'read'");
@@ -368,7 +377,7 @@ async fn main() {
         // To the server that is named last.
         let ratio = match index {
             _ if index == last => String::new(),
-            _ => format!("{:.1}", rate / medians[&(operation, connections, last)].rate),
+            _ => format!("{:.2}", rate / medians[&(operation, connections, last)].rate),
         };
         let cpu = cpu.map(|cpu| format!("{cpu:.0}")).unwrap_or_default();
         println!(

@@ -1,12 +1,13 @@
 //! Distributed tables beside plain ones, alternately: a Citus cluster of three servers on this machine, and a plain server.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use super::gateway::{build_programs, load};
 use super::server::Postgres;
 use crate::citus::{Cluster, Node, build};
-use crate::environment::{Environment, Result, output};
+use crate::environment::{Environment, Result, output, run};
 use crate::temporary::Server;
 
 const DATABASE: &str = "tables";
@@ -29,10 +30,11 @@ pub struct Options {
 }
 
 /// Transactions a second of pgbench with durable commits: on the plain server, through the coordinator, and through the worker that
-/// has the shards.
+/// has the shards; and there by hand. Then requests a second, through gateways.
 pub fn citus(environment: &Environment, options: &Options) -> Result {
     environment.set_up(&environment.pg.to_string())?;
     build(environment, &options.source)?;
+    build_programs(environment)?;
     let postgres = Postgres::build(environment)?;
     let _awake = postgres.stay_awake()?;
     let settings = [
@@ -62,58 +64,91 @@ pub fn citus(environment: &Environment, options: &Options) -> Result {
         "postgres",
         DATABASE,
         &[&format!(
-            "SELECT array_agg('p' || p) FROM generate_series(0, 99) AS p \
-             JOIN citus_shards ON shardid = get_shard_id_for_distribution_column('table_service_data.\"Bench\"', 'p' || p) \
+            "SELECT p FROM generate_series(0, 99) AS p \
+             JOIN citus_shards ON shardid = get_shard_id_for_distribution_column('table_service_data.\"Bench\"', p::text) \
              WHERE table_name = 'table_service_data.\"Bench\"'::regclass AND nodeport = {}",
             worker.connection("PGPORT")?
         )],
     )?;
     println!(
-        "{:<40} {:>10} {:>22} {:>22}",
+        "{:<40} {:>10} {:>22} {:>22} {:>22}",
         format!("{} rounds, {} clients", options.rounds, options.clients),
         "plain/s",
         "coordinator / plain",
-        "worker / plain"
+        "worker / plain",
+        "by hand, worker / plain"
     );
-    for (name, statement) in work(&partitions) {
-        let script = postgres.directory().join(format!("{name}.pgbench"));
-        let last = partitions.matches(',').count() + 1;
-        let variables =
-            format!("\\set p random(1, {last})\n\\set r random(0, 999)\n\\set new random(1000000, 9000000000000000)\n");
-        fs_err::write(&script, variables + &statement + "\n")?;
-        let measured = |server: &Server| -> Result<f64> {
+    for Work { name, call, by_hand } in work() {
+        let script = |of: &str, statement: &str| -> Result<PathBuf> {
+            let script = postgres.directory().join(format!("{name}.{of}.pgbench"));
+            fs_err::write(&script, format!("{}{statement}\n", variables(&partitions)))?;
+            Ok(script)
+        };
+        let measured = |server: &Server, script: &Path| -> Result<f64> {
             let mut pgbench = postgres
                 .environment
                 .command(postgres.environment.of_postgres("pgbench"));
             pgbench.args(["-n", "-M", "prepared", "-j", "2", "-c", &options.clients.to_string()]);
-            pgbench.args(["-T", &options.seconds.to_string(), "-f"]).arg(&script);
+            pgbench.args(["-T", &options.seconds.to_string(), "-f"]).arg(script);
             pgbench.env("PGOPTIONS", "-c search_path=table_service");
             let printed = output(pgbench.arg(server.url("postgres", DATABASE)?))?;
             transactions_a_second(&String::from_utf8_lossy(&printed))
                 .with_context(|| format!("{name}: pgbench has no result"))
         };
-        let (mut rates, mut coordinators, mut workers) = (Vec::new(), Vec::new(), Vec::new());
+        let call = script("call", call)?;
+        let by_hand = by_hand.map(|statement| script("hand", statement)).transpose()?;
+        let (mut rates, mut coordinators, mut workers, mut hands) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..options.rounds {
-            let rate = measured(&plain)?;
+            let rate = measured(&plain, &call)?;
             rates.push(rate);
-            coordinators.push(measured(coordinator)? / rate);
-            workers.push(measured(worker)? / rate);
+            coordinators.push(measured(coordinator, &call)? / rate);
+            workers.push(measured(worker, &call)? / rate);
+            if let Some(by_hand) = &by_hand {
+                hands.push(measured(worker, by_hand)? / rate);
+            }
         }
         let [_, rate, _] = smallest_middle_largest(rates);
-        let ratio = |values| {
+        let ratio = |values: Vec<f64>| {
+            if values.is_empty() {
+                return String::new();
+            }
             let [smallest, middle, largest] = smallest_middle_largest(values);
             format!("{middle:>10.2} ({smallest:.2}..{largest:.2})")
         };
-        println!("{name:<40} {rate:>10.0} {} {}", ratio(coordinators), ratio(workers));
+        println!(
+            "{name:<40} {rate:>10.0} {} {} {}",
+            ratio(coordinators),
+            ratio(workers),
+            ratio(hands)
+        );
     }
-    Ok(())
+    over_http(&postgres, options, &plain, &cluster)
+}
+
+/// The same over HTTP: a gateway of the cluster, which has all its servers, beside one of the plain server.
+fn over_http(postgres: &Postgres, options: &Options, plain: &Server, cluster: &Cluster) -> Result {
+    let url = |server: &Server| server.url("postgres", DATABASE);
+    let cluster: Vec<String> = cluster.servers.iter().map(url).collect::<Result<_>>()?;
+    let (on_plain, plain) = postgres.start_gateway("plain", &[url(plain)?])?;
+    let (on_cluster, cluster) = postgres.start_gateway("cluster", &cluster)?;
+    let mut http = load(postgres);
+    http.args(["--server", &format!("cluster={cluster},{}", on_cluster.id())]);
+    http.args(["--server", &format!("plain={plain},{}", on_plain.id())]);
+    http.args(["--connections", &options.clients.to_string()]);
+    http.args(["--rounds", &options.rounds.to_string()]);
+    http.args(["--seconds", &options.seconds.to_string()]);
+    for work in ["get", "page", "insert", "merge", "batch"] {
+        http.args(["--work", work]);
+    }
+    println!();
+    run(&mut http)
 }
 
 /// A hundred partitions of a thousand entities.
 fn fill(server: &Server) -> Result {
     let entities = "SELECT count(*) FROM generate_series(0, 99) AS p, LATERAL (
-  SELECT table_service.execute_batch('Bench', 'p' || p, VARIADIC (
-    SELECT array_agg(table_service.batch_insert(lpad((b * 100 + r)::text, 6, '0'), jsonb_build_object('Name', 'Name ' || r,
+  SELECT table_service.execute_batch('Bench', p::text, VARIADIC (
+    SELECT array_agg(table_service.batch_insert((100000 + b * 100 + r)::text, jsonb_build_object('Name', 'Name ' || r,
       'Age', r % 90, 'Email', 'user' || r || '@example.com', 'Active', r % 2 = 0, 'Score', r * 1.25)))
     FROM generate_series(0, 99) AS r))
   FROM generate_series(0, 9) AS b) AS t";
@@ -125,42 +160,77 @@ fn fill(server: &Server) -> Result {
     server.sql("postgres", DATABASE, &statements).map(drop)
 }
 
-/// Returns the names of the measurements and their statements, on a partition of these.
-fn work(partitions: &str) -> Vec<(&'static str, String)> {
-    let partition = format!("('{partitions}'::text[])[:p]");
-    let row = "lpad(:r::text, 6, '0')";
-    let new = "'{\"Name\": \"x\", \"Age\": 1}'";
-    vec![
-        (
+/// What is measured.
+struct Work {
+    name: &'static str,
+    call: &'static str,
+    /// A statement on the same table that does the same.
+    by_hand: Option<&'static str>,
+}
+
+/// Returns the commands that choose a partition of these, an entity, and keys of new ones.
+fn variables(partitions: &str) -> String {
+    let cases: String = (1..)
+        .zip(partitions.lines())
+        .map(|(number, partition)| format!(" WHEN :i = {number} THEN {partition}"))
+        .collect();
+    let last = partitions.lines().count();
+    format!(
+        "\\set i random(1, {last})\n\\set p CASE{cases} END\n\\set r random(100000, 100999)\n\
+         \\set new random(1000000, 9000000000000000)\n"
+    )
+}
+
+fn work() -> [Work; 7] {
+    let work = |name, call, by_hand| Work { name, call, by_hand };
+    [
+        work(
             "read an entity",
-            format!("SELECT * FROM get_entity('Bench', {partition}, {row});"),
-        ),
-        (
-            "page of 1000 entities, one partition",
-            format!("SELECT length(query_page_json('Bench', format('PartitionKey eq %L', {partition}))::text);"),
-        ),
-        (
-            "page of 1000 entities, whole table",
-            "SELECT length(query_page_json('Bench')::text);".to_owned(),
-        ),
-        (
-            "query with a filter on the whole table",
-            "SELECT count(*) FROM query_entities('Bench', 'Age eq 17');".to_owned(),
-        ),
-        (
-            "merge an entity",
-            format!("SELECT merge_entity('Bench', {partition}, {row}, '{{\"Age\": 2}}', '*');"),
-        ),
-        (
-            "insert an entity",
-            format!("SELECT insert_entity('Bench', {partition}, :new::text, {new});"),
-        ),
-        (
-            "batch of 100",
-            format!(
-                "SELECT count(*) FROM execute_batch('Bench', {partition}, \
-                 VARIADIC ARRAY(SELECT batch_insert(:new::text || n, {new}) FROM generate_series(1, 100) AS n));"
+            "SELECT * FROM get_entity('Bench', :p, :r);",
+            Some(
+                "SELECT partition_key, row_key, \"timestamp\", properties FROM table_service_data.\"Bench\" \
+                 WHERE partition_key = :p AND row_key = :r;",
             ),
+        ),
+        work(
+            "page of 1000 entities, one partition",
+            "SELECT length(query_page_json('Bench', format('PartitionKey eq %L', :p::text))::text);",
+            Some(
+                "SELECT partition_key, row_key, \"timestamp\", properties FROM table_service_data.\"Bench\" \
+                 WHERE partition_key = :p ORDER BY row_key LIMIT 1000;",
+            ),
+        ),
+        work(
+            "page of 1000 entities, whole table",
+            "SELECT length(query_page_json('Bench')::text);",
+            None,
+        ),
+        work(
+            "query with a filter on the whole table",
+            "SELECT count(*) FROM query_entities('Bench', 'Age eq 17');",
+            None,
+        ),
+        work(
+            "merge an entity",
+            "SELECT merge_entity('Bench', :p, :r, '{\"Age\": 2}', '*');",
+            Some(
+                "UPDATE table_service_data.\"Bench\" SET \"timestamp\" = clock_timestamp(), properties = '{\"Age\": 2}' \
+                 WHERE partition_key = :p AND row_key = :r;",
+            ),
+        ),
+        work(
+            "insert an entity",
+            "SELECT insert_entity('Bench', :p, :new, '{\"Name\": \"x\", \"Age\": 1}');",
+            Some(
+                "INSERT INTO table_service_data.\"Bench\" (partition_key, row_key, \"timestamp\", properties) \
+                 VALUES (:p, :new, clock_timestamp(), '{\"Name\": \"x\", \"Age\": 1}');",
+            ),
+        ),
+        work(
+            "batch of 100",
+            "SELECT count(*) FROM execute_batch('Bench', :p, \
+             VARIADIC ARRAY(SELECT batch_insert(:new::text || n, '{\"Name\": \"x\", \"Age\": 1}') FROM generate_series(1, 100) AS n));",
+            None,
         ),
     ]
 }

@@ -76,7 +76,7 @@ pub fn copies(environment: &Environment, options: &Options) -> Result {
         to_file.memory
     );
 
-    let (_gateway, address) = postgres.start_gateway("gateway", &database)?;
+    let (_gateway, address) = postgres.start_gateway("gateway", std::slice::from_ref(&database))?;
     let account = format!("UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://{address}");
     for _ in 0..options.rounds {
         let over_rest = copy(&postgres, &["--from", &account, "--to", "-", "--table", "Orders"])?;

@@ -1,5 +1,7 @@
 //! The gateway over HTTP beside azurite, which holds its data in memory.
 
+use std::process::Command;
+
 use super::server::Postgres;
 use crate::azurite;
 use crate::environment::{Environment, Result, run, text};
@@ -16,7 +18,7 @@ pub struct Options {
     /// Numbers of connections
     #[arg(long, value_name = "N,N", default_value = "1,16,64,256")]
     connections: String,
-    /// Only this: insert, get, find, replace, page or batch
+    /// Only this: insert, get, find, replace, merge, page or batch
     #[arg(long, value_name = "NAME")]
     work: Option<String>,
 }
@@ -37,17 +39,7 @@ impl Options {
 /// Requests a second, median and 99th percentile, and the CPU time of the server's process for a request, alternately. Our server runs
 /// twice: with durable commits, and with `synchronous_commit` = off, which is the fair comparison with memory. The ratio is to azurite.
 pub fn gateway(environment: &Environment, options: &Options) -> Result {
-    let mut build = environment.cargo(["build", "--release", "--quiet", "-p", "table_service_gateway"]);
-    build.args([
-        "-p",
-        "table_service_benches",
-        "--bin",
-        "table-service-gateway",
-        "--bin",
-        "table-service-http",
-    ]);
-    run(&mut build)?;
-    let programs = environment.target().join("release");
+    build_programs(environment)?;
     let postgres = Postgres::build(environment)?;
     // Autovacuum would slow down whichever server is measured while it runs.
     let server = postgres.start(&[
@@ -60,10 +52,10 @@ pub fn gateway(environment: &Environment, options: &Options) -> Result {
     server.sql("postgres", "memory", &["CREATE EXTENSION table_service"])?;
     let in_memory = server.url("postgres", "memory")? + "?options=-c%20synchronous_commit%3Doff";
 
-    let mut http = postgres.environment.command(programs.join("table-service-http"));
+    let mut http = load(&postgres);
     let mut running = Vec::new();
     for (name, url) in [("ours", server.url("postgres", "postgres")?), ("no-sync", in_memory)] {
-        let (gateway, address) = postgres.start_gateway(name, &url)?;
+        let (gateway, address) = postgres.start_gateway(name, std::slice::from_ref(&url))?;
         http.args([
             "--server",
             &format!("{name}={address},{}", gateway.id()),
@@ -87,4 +79,25 @@ pub fn gateway(environment: &Environment, options: &Options) -> Result {
     ]);
     http.args(["--seconds", &options.seconds.to_string(), "--json"]);
     run(http.args(options.work.iter().flat_map(|work| ["--work", work])))
+}
+
+/// Builds the gateway, and the program that loads it.
+pub fn build_programs(environment: &Environment) -> Result {
+    let mut build = environment.cargo(["build", "--release", "--quiet", "-p", "table_service_gateway"]);
+    build.args([
+        "-p",
+        "table_service_benches",
+        "--bin",
+        "table-service-gateway",
+        "--bin",
+        "table-service-http",
+    ]);
+    run(&mut build)
+}
+
+/// Returns the program that loads gateways.
+#[must_use]
+pub fn load(postgres: &Postgres) -> Command {
+    let program = postgres.environment.target().join("release/table-service-http");
+    postgres.environment.command(program)
 }

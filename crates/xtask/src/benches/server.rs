@@ -52,8 +52,8 @@ impl Postgres {
         Ok(server)
     }
 
-    /// Starts the gateway's release build on a free port. Returns its address.
-    pub fn start_gateway(&self, name: &str, database_url: &str) -> Result<(Background, String)> {
+    /// Starts the gateway's release build on a free port, for the nodes of a database. Returns its address.
+    pub fn start_gateway(&self, name: &str, database_urls: &[String]) -> Result<(Background, String)> {
         let program = self.environment.target().join("release/table-service-gateway");
         let mut gateway = self.environment.command(program);
         gateway.args([
@@ -64,7 +64,7 @@ impl Postgres {
             "--log",
             "warn",
         ]);
-        gateway.args(["--database-url", database_url]);
+        gateway.args(database_urls.iter().flat_map(|url| ["--database-url", url]));
         let mut gateway = Background::start(&mut gateway, self.directory(), name)?;
         let address = address_of_gateway(&mut gateway)?;
         Ok((gateway, address))
