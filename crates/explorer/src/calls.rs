@@ -1,7 +1,7 @@
 //! The statements of the explorer. Each call of the page is one statement, so each is one transaction.
 //!
 //! A statement takes texts and casts them itself. It returns one JSON value, which goes to the page unchanged. It calls the SQL API,
-//! and reads the estimated size and number of rows of a table from the catalog. All names are qualified, because other users may
+//! and reads from PostgreSQL's catalogs and counters what needs no look into a table: sizes, indexes, estimates, rows read. All names are qualified, because other users may
 //! have made functions, operators and types in a schema of the search_path. Each call gives all arguments with their types, because
 //! the owner of the database may have made another function of that name.
 
@@ -57,8 +57,40 @@ macro_rules! entity {
     };
 }
 
-/// The call that prepares a download ([`EXPORTED`]). It is the only one that is no statement.
+/// The relations of a table: itself and its partitions. PostgreSQL takes a partition tree for 1,000 relations, and would read the whole
+/// catalog to join with it. An array is looked up in the index.
+macro_rules! relations {
+    ($relation:literal) => {
+        concat!(
+            "ARRAY(SELECT l.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(",
+            $relation,
+            ") AS l UNION SELECT ",
+            $relation,
+            "::pg_catalog.oid)"
+        )
+    };
+}
+
+/// The table `$1`, found by its name.
+macro_rules! table {
+    () => {
+        "table_service.query_tables('TableName eq @name'::pg_catalog.text, NULL::pg_catalog.int8, NULL::pg_catalog.text,
+           pg_catalog.json_build_object('name', $1::pg_catalog.text)::pg_catalog.text::table_service.properties)"
+    };
+}
+
+/// The rows that this session has read of the relations of `r`, until now.
+macro_rules! rows_read {
+    () => {
+        "(SELECT pg_catalog.sum(x.seq_tup_read OPERATOR(pg_catalog.+) coalesce(x.idx_tup_fetch, 0))
+          FROM pg_catalog.pg_stat_xact_all_tables AS x WHERE x.relid OPERATOR(pg_catalog.=) ANY (r.oids))"
+    };
+}
+
+/// The call that prepares a download ([`EXPORTED`]). It is no statement.
 pub const EXPORT: &str = "export";
+/// The call that shows the beginning of a file. It is no statement.
+pub const PREVIEW: &str = "preview_import";
 /// The call whose `entities` come from a part of a file.
 pub const IMPORT: &str = "import_entities";
 
@@ -74,11 +106,10 @@ macro_rules! calls {
 
 /// All other calls. Their names stand here once; a test compares the page's scripts with them.
 pub const CALLS: &[Call] = calls! {
-    // PostgreSQL takes a partition tree for 1,000 relations, and would read the whole pg_class for each table to join with it. An array
-    // is looked up in the index.
     query_tables(token)
-        "SELECT pg_catalog.json_build_object('tables', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-                'name', t.table_name, 'estimate', s.estimate, 'bytes', s.bytes)
+        concat!(
+            "SELECT pg_catalog.json_build_object('tables', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+                'name', t.table_name, 'estimate', s.estimate, 'bytes', s.bytes, 'indexes', i.indexes)
                   ORDER BY pg_catalog.lower(t.table_name) COLLATE pg_catalog.\"C\"), '[]'),
                 'token', pg_catalog.max(t.continuation_token))
               FROM table_service.query_tables(NULL::pg_catalog.text, 1000::pg_catalog.int8, $1::pg_catalog.text, NULL::table_service.properties) AS t,
@@ -86,9 +117,12 @@ pub const CALLS: &[Call] = calls! {
                                   FILTER (WHERE c.reltuples OPERATOR(pg_catalog.>=) 0)::pg_catalog.int8 AS estimate,
                                 pg_catalog.sum(pg_catalog.pg_total_relation_size(c.oid))::pg_catalog.int8 AS bytes
                          FROM pg_catalog.pg_class AS c
-                         WHERE c.relkind OPERATOR(pg_catalog.=) 'r' AND c.oid OPERATOR(pg_catalog.=) ANY (ARRAY(
-                           SELECT l.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(t.relation) AS l
-                           UNION SELECT t.relation::pg_catalog.oid))) AS s";
+                         WHERE c.relkind OPERATOR(pg_catalog.=) 'r' AND c.oid OPERATOR(pg_catalog.=) ANY (",
+            relations!("t.relation"),
+            ")) AS s,
+                LATERAL (SELECT pg_catalog.count(*) AS indexes FROM pg_catalog.pg_index AS n
+                         WHERE n.indrelid OPERATOR(pg_catalog.=) t.relation::pg_catalog.oid AND NOT n.indisprimary) AS i"
+        );
     create_table(table)
         "SELECT pg_catalog.json_build_object('relation', table_service.create_table($1::pg_catalog.text, false))";
     delete_table(table)
@@ -99,15 +133,74 @@ pub const CALLS: &[Call] = calls! {
         "SELECT pg_catalog.json_build_object('count', table_service.count_entities($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties))";
     explain_query(table, filter)
         "SELECT pg_catalog.row_to_json(e) FROM table_service.explain_query($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties) AS e";
+    // The counters of the session may have more than this transaction, so they are read before and behind the page.
     query_page(table, filter, select, top, token)
         concat!(
-            "SELECT pg_catalog.json_build_object('entities', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(",
+            "WITH before AS MATERIALIZED (SELECT r.oids, ",
+            rows_read!(),
+            " AS read FROM (SELECT ",
+            relations!("t.relation"),
+            " AS oids FROM ",
+            table!(),
+            " AS t UNION ALL SELECT '{}'::pg_catalog.oid[] LIMIT 1) AS r),
+             page AS MATERIALIZED (SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(",
             entity!(concat!("pg_catalog.left(v.value, ", shown!(), ")")),
-            ") ORDER BY e.ordinality) FILTER (WHERE e.partition_key IS NOT NULL), '[]'),
-               'token', pg_catalog.max(e.continuation_token))
-             FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text::pg_catalog.int8,
-               $5::pg_catalog.text, NULL::table_service.properties) WITH ORDINALITY AS e"
+            ") ORDER BY e.ordinality) FILTER (WHERE e.partition_key IS NOT NULL), '[]') AS entities,
+                 pg_catalog.max(e.continuation_token) AS token
+               FROM before AS r, LATERAL table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text,
+                 CASE WHEN r.oids IS NOT NULL THEN $4::pg_catalog.text::pg_catalog.int8 END, $5::pg_catalog.text,
+                 NULL::table_service.properties) WITH ORDINALITY AS e)
+             SELECT pg_catalog.json_build_object('entities', p.entities, 'token', p.token, 'read', ",
+            rows_read!(),
+            " OPERATOR(pg_catalog.-) r.read) FROM page AS p, before AS r"
         );
+    // The first PartitionKeys behind one, each found by a look-up, and those that PostgreSQL's statistics know as the commonest.
+    query_partitions(table, after)
+        concat!(
+            "WITH RECURSIVE walk AS (
+               SELECT p.partition_key, p.continuation_token, 1 AS step
+                 FROM table_service.query_page($1::pg_catalog.text,
+                   CASE WHEN $2::pg_catalog.text IS NOT NULL THEN 'PartitionKey gt @after' END::pg_catalog.text,
+                   'PartitionKey'::pg_catalog.text, 1::pg_catalog.int8, NULL::pg_catalog.text,
+                   pg_catalog.json_build_object('after', coalesce($2::pg_catalog.text, ''))::pg_catalog.text::table_service.properties) AS p
+               UNION ALL
+               SELECT p.partition_key, p.continuation_token, w.step OPERATOR(pg_catalog.+) 1
+                 FROM walk AS w, LATERAL table_service.query_page($1::pg_catalog.text, 'PartitionKey gt @after'::pg_catalog.text,
+                   'PartitionKey'::pg_catalog.text, 1::pg_catalog.int8, NULL::pg_catalog.text,
+                   pg_catalog.json_build_object('after', w.partition_key)::pg_catalog.text::table_service.properties) AS p
+                 WHERE w.step OPERATOR(pg_catalog.<) 50 AND w.partition_key IS NOT NULL)
+             SELECT pg_catalog.json_build_object(
+               'partitions', coalesce((SELECT pg_catalog.json_agg(w.partition_key ORDER BY w.step)
+                                       FROM walk AS w WHERE w.partition_key IS NOT NULL), '[]'),
+               'more', EXISTS (SELECT FROM walk AS w WHERE w.step OPERATOR(pg_catalog.=) 50 OR (w.partition_key IS NULL AND w.continuation_token IS NOT NULL)),
+               'common', coalesce((SELECT pg_catalog.json_agg(pg_catalog.json_build_array(m.key,
+                     pg_catalog.round((m.frequency OPERATOR(pg_catalog.*) s.estimate)::pg_catalog.numeric)) ORDER BY m.frequency DESC)
+                   FROM (SELECT z.* FROM pg_catalog.pg_stats AS z
+                         WHERE z.schemaname OPERATOR(pg_catalog.=) c.nspname AND z.tablename OPERATOR(pg_catalog.=) c.relname
+                           AND z.attname OPERATOR(pg_catalog.=) 'partition_key' ORDER BY z.inherited DESC LIMIT 1) AS z,
+                     LATERAL ROWS FROM (pg_catalog.unnest(z.most_common_vals::pg_catalog.text::pg_catalog.text[]),
+                       pg_catalog.unnest(z.most_common_freqs)) AS m (key, frequency)), '[]'),
+               'estimate', s.estimate, 'bytes', s.bytes)
+             FROM ",
+            table!(),
+            " AS t, LATERAL (SELECT k.relname, n.nspname FROM pg_catalog.pg_class AS k
+                   JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) k.relnamespace
+                 WHERE k.oid OPERATOR(pg_catalog.=) t.relation::pg_catalog.oid) AS c,
+               LATERAL (SELECT pg_catalog.sum(k.reltuples) FILTER (WHERE k.reltuples OPERATOR(pg_catalog.>=) 0)::pg_catalog.int8 AS estimate,
+                   pg_catalog.sum(pg_catalog.pg_table_size(k.oid))::pg_catalog.int8 AS bytes
+                 FROM pg_catalog.pg_class AS k WHERE k.relkind OPERATOR(pg_catalog.=) 'r' AND k.oid OPERATOR(pg_catalog.=) ANY (",
+            relations!("t.relation"),
+            ")) AS s"
+        );
+    // A page of a partition: its size, if it has no more.
+    measure_partition(table, partitionKey)
+        "SELECT pg_catalog.json_build_object('entities', pg_catalog.count(e.partition_key),
+              'bytes', coalesce(pg_catalog.sum(pg_catalog.octet_length(e.partition_key) OPERATOR(pg_catalog.+) pg_catalog.octet_length(e.row_key)
+                OPERATOR(pg_catalog.+) pg_catalog.pg_column_size(e.properties)), 0),
+              'isAll', pg_catalog.max(e.continuation_token) IS NULL)
+          FROM table_service.query_page($1::pg_catalog.text, 'PartitionKey eq @key'::pg_catalog.text, NULL::pg_catalog.text,
+            1000::pg_catalog.int8, NULL::pg_catalog.text,
+            pg_catalog.json_build_object('key', $2::pg_catalog.text)::pg_catalog.text::table_service.properties) AS e";
     get_entity(table, partitionKey, rowKey)
         concat!(
             "SELECT pg_catalog.json_build_object(",

@@ -12,6 +12,9 @@ pub trait Databases: Send + Sync {
     /// Returns the names of the accounts, in the order in which the page lists them.
     fn accounts(&self) -> &[String];
 
+    /// Returns the key of an account if it is the public one of development, which is no secret.
+    fn public_key(&self, account: &str) -> Option<&'static str>;
+
     /// Returns whether statements may write.
     fn can_write(&self) -> bool;
 

@@ -17,10 +17,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use crate::answer::{Body, Problem, json};
-use crate::calls::{CALLS, EXPORT, IMPORT};
+use crate::calls::{CALLS, EXPORT, IMPORT, PREVIEW};
 use crate::databases::{Databases, column};
 use crate::download::{Downloads, ExportRequest};
 use crate::import::ImportRequest;
+use crate::preview::PreviewRequest;
 use crate::token::Token;
 use crate::{guard, page};
 
@@ -39,20 +40,23 @@ const LONG_CALLS: usize = 4;
 pub struct Explorer {
     token: Token,
     databases: Arc<dyn Databases>,
+    /// `http` or `https`, and the address for clients.
+    clients: String,
     downloads: Downloads,
     running: Semaphore,
     long: Semaphore,
 }
 
 impl Explorer {
-    /// Makes an explorer of these databases, with a new token.
+    /// Makes an explorer of these databases, with a new token. Clients reach their accounts at `clients`, such as `http://127.0.0.1:10002`.
     ///
     /// # Errors
     /// If the system gives no random numbers.
-    pub fn new(databases: Arc<dyn Databases>) -> Result<Explorer, String> {
+    pub fn new(databases: Arc<dyn Databases>, clients: String) -> Result<Explorer, String> {
         Ok(Explorer {
             token: Token::new()?,
             databases,
+            clients,
             downloads: Downloads::default(),
             running: Semaphore::new(RUNNING_CALLS),
             long: Semaphore::new(LONG_CALLS),
@@ -106,6 +110,11 @@ impl Explorer {
             let path = format!("/explorer/download/{download}");
             return Ok(json(serde_json::json!({ "path": path }).to_string()));
         }
+        if name == PREVIEW {
+            let preview: PreviewRequest = serde_json::from_slice(&body)
+                .map_err(|error| Problem::input(format!("This cannot be shown: {error}")))?;
+            return Ok(json(preview.read()?.to_json()));
+        }
         let call = CALLS.iter().find(|call| call.name == name).ok_or_else(no_path)?;
         if name == IMPORT {
             let import: ImportRequest = serde_json::from_slice(&body)
@@ -155,8 +164,15 @@ impl Explorer {
 
     /// Returns the accounts, and whether the page may change them: the first call of the page.
     fn accounts(&self) -> Response<Body> {
+        let accounts = self.databases.accounts();
+        let keys: serde_json::Map<_, _> = accounts
+            .iter()
+            .filter_map(|account| Some((account.clone(), self.databases.public_key(account)?.into())))
+            .collect();
         let answer = serde_json::json!({
-            "accounts": self.databases.accounts(),
+            "accounts": accounts,
+            "clients": self.clients,
+            "keys": keys,
             "canWrite": self.databases.can_write(),
             "version": env!("CARGO_PKG_VERSION"),
         });

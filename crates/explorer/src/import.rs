@@ -1,13 +1,26 @@
 //! Imports: the page sends a file in parts as they are, and learns how much of each part was written.
 
 use serde::{Deserialize, Serialize};
-use table_service_files::payload;
-use table_service_files::{Columns, Fault, Input, ParsedEntity, Row, lines};
+use table_service_files::json::Objects;
+use table_service_files::mapping::{Field, Mapping};
+use table_service_files::payload::Members;
+use table_service_files::{Columns, Fault, Input, LineColumn, ParsedEntity, Row, lines, payload};
 
 use crate::answer::Problem;
 
 /// The most entities of one transaction.
 const BATCH: usize = 200;
+
+/// How entities stand in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// An object of JSON on each line.
+    Lines,
+    /// A document of JSON that has a list of objects.
+    Document,
+    Csv,
+}
 
 /// The parameters of an import.
 #[derive(Deserialize)]
@@ -16,12 +29,19 @@ pub struct ImportRequest {
     table: String,
     /// The fate of an entity that exists: `insert`, `replace` or `merge`.
     mode: String,
-    is_csv: bool,
-    /// The header of CSV and the first row, if they are not in this part.
+    form: Form,
+    /// What stands between the fields of CSV.
+    #[serde(default = "comma")]
+    delimiter: char,
+    /// Keys and properties of a file that has none of the service.
+    mapping: Option<Mapping>,
+    /// What the parts before this one say of it: the header of CSV and the first row, or where a document of JSON is.
     head: Option<String>,
     part: String,
-    /// The line in which the part begins.
+    /// Where the part begins.
     line: u64,
+    #[serde(default = "first")]
+    column: u64,
     is_last: bool,
 }
 
@@ -35,9 +55,33 @@ pub struct Part {
     written: usize,
     /// Their length in UTF-16 units, as scripts count.
     taken: usize,
-    /// The line behind them.
+    /// Where the text behind them begins.
     line: u64,
+    column: u64,
     head: Option<String>,
+}
+
+pub fn comma() -> char {
+    ','
+}
+
+fn first() -> u64 {
+    1
+}
+
+/// Returns the byte that a delimiter is.
+///
+/// # Errors
+/// What cannot stand between fields.
+pub fn delimiter(given: char) -> Result<u8, Problem> {
+    match u8::try_from(given) {
+        Ok(byte) if byte.is_ascii() && !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => {
+            Ok(byte)
+        }
+        _ => Err(Problem::input(
+            "The delimiter of CSV is one character of ASCII that is no letter, digit or quote.",
+        )),
+    }
 }
 
 impl ImportRequest {
@@ -49,18 +93,25 @@ impl ImportRequest {
         if !["insert", "replace", "merge"].contains(&&*self.mode) {
             return Err(Problem::input("The mode must be insert, replace or merge."));
         }
+        let delimiter = delimiter(self.delimiter)?;
         let mut part = Part {
             entities: Vec::new(),
             lines: None,
             written: 0,
             taken: 0,
             line: self.line,
+            column: self.column,
             head: self.head.clone(),
         };
-        let mut input = Input::of_part(&self.part, self.line);
-        let read = match self.is_csv {
-            true => self.read_rows(&mut input, &mut part),
-            false => self.read_lines(&mut input, &mut part),
+        let begin = LineColumn {
+            line: self.line,
+            column: self.column,
+        };
+        let mut input = Input::of_part(&self.part, begin);
+        let read = match self.form {
+            Form::Csv => self.read_rows(&mut input, delimiter, &mut part),
+            Form::Lines => self.read_lines(&mut input, &mut part),
+            Form::Document => self.read_objects(&mut input, &mut part),
         };
         let mut taken = read.map_err(|reason| part.unwritten(Problem::input(reason)))?;
         if self.is_last && part.entities.len() < BATCH {
@@ -69,6 +120,10 @@ impl ImportRequest {
         let text = self.part.get(..taken).unwrap_or_default();
         part.taken = text.encode_utf16().count();
         part.line += text.bytes().filter(|&byte| byte == b'\n').count() as u64;
+        let (before, last) = text
+            .rsplit_once('\n')
+            .map_or((self.column, text), |(_, last)| (1, last));
+        part.column = before + last.chars().count() as u64;
         part.written = part.entities.len();
         Ok(part)
     }
@@ -86,30 +141,70 @@ impl ImportRequest {
                 return Ok(begin);
             }
             if !line.iter().all(u8::is_ascii_whitespace) {
-                let entity = payload::entity(&line);
+                let entity = self.of_json(&line);
                 part.push(number, entity.map_err(|reason| format!("line {number}: {reason}")))?;
             }
         }
         Ok(input.taken())
     }
 
+    /// Reads objects of a document. Returns how many bytes are taken.
+    fn read_objects(&self, input: &mut Input<'_>, part: &mut Part) -> Result<usize, String> {
+        let mut objects: Objects = match &self.head {
+            Some(head) => {
+                serde_json::from_str(head).map_err(|error| format!("The head is none of a document: {error}"))?
+            }
+            None => Objects::default(),
+        };
+        let mut object = Vec::new();
+        while part.entities.len() < BATCH {
+            let begin = input.taken();
+            part.head = serde_json::to_string(&objects).ok();
+            match objects.next(input, &mut object) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // The rest of the object may be in the next part.
+                Err(_) if !self.is_last && input.peek().is_ok_and(|next| next.is_none()) => return Ok(begin),
+                Err(fault) => return Err(fault.to_string()),
+            }
+            let position = input.record();
+            let entity = self.of_json(&object);
+            part.push(position.line, entity.map_err(|reason| format!("{position}: {reason}")))?;
+        }
+        part.head = serde_json::to_string(&objects).ok();
+        Ok(input.taken())
+    }
+
+    fn of_json(&self, text: &[u8]) -> Result<ParsedEntity, String> {
+        let Some(mapping) = &self.mapping else {
+            return payload::entity(text);
+        };
+        let Members(members) =
+            serde_json::from_slice(text).map_err(|error| format!("It is no object of JSON: {error}"))?;
+        let fields: Vec<_> = members
+            .iter()
+            .map(|(name, raw)| (name.as_str(), Field::Json(raw)))
+            .collect();
+        mapping.entity(&fields)
+    }
+
     /// Reads rows of CSV. Returns how many bytes are taken.
-    fn read_rows(&self, input: &mut Input<'_>, part: &mut Part) -> Result<usize, String> {
-        let mut columns = None;
+    fn read_rows(&self, input: &mut Input<'_>, delimiter: u8, part: &mut Part) -> Result<usize, String> {
+        let mut header = None;
         let mut row = Row::default();
         if let Some(head) = &self.head {
-            let mut head = Input::of_part(head, 1);
-            row.read(&mut head, b',').map_err(said)?;
-            let mut of_head = Columns::of_header(&row).map_err(said)?;
-            if row.read(&mut head, b',').map_err(said)? {
+            let mut head = Input::of_part(head, LineColumn { line: 1, column: 1 });
+            row.read(&mut head, delimiter).map_err(said)?;
+            let mut of_head = self.header(&row)?;
+            if row.read(&mut head, delimiter).map_err(said)? {
                 of_head.learn(&row);
             }
-            columns = Some(of_head);
+            header = Some(of_head);
         }
         let mut has_first = self.head.is_some();
         while part.entities.len() < BATCH {
             let begin = input.taken();
-            let read = row.read(input, b',');
+            let read = row.read(input, delimiter);
             // The rest of the row may be in the next part, which gets the header with the first row.
             let begin = if has_first { begin } else { 0 };
             let is_cut = !self.is_last && input.peek().is_ok_and(|next| next.is_none());
@@ -119,19 +214,49 @@ impl ImportRequest {
                 Err(_) if is_cut => return Ok(begin),
                 Err(fault) => return Err(fault.to_string()),
             }
-            let Some(columns) = &mut columns else {
-                columns = Some(Columns::of_header(&row).map_err(said)?);
+            let Some(header) = &mut header else {
+                header = Some(self.header(&row)?);
                 continue;
             };
             if !std::mem::replace(&mut has_first, true) {
-                columns.learn(&row);
+                header.learn(&row);
                 part.head = self.part.get(..input.taken()).map(str::to_owned);
             }
-            let entity = columns.entity(&row);
+            let entity = self.of_row(header, &row);
             let entity = entity.map_err(|(position, reason)| format!("{position}: {reason}"));
             part.push(row.position(0).line, entity)?;
         }
         Ok(input.taken())
+    }
+
+    fn header(&self, row: &Row) -> Result<Header, String> {
+        Ok(match self.mapping {
+            None => Header::Entities(Columns::of_header(row).map_err(said)?),
+            Some(_) => Header::Mapped(names(row)?),
+        })
+    }
+
+    fn of_row(&self, header: &mut Header, row: &Row) -> Result<ParsedEntity, (LineColumn, String)> {
+        let (names, mapping) = match (header, &self.mapping) {
+            (Header::Entities(columns), _) => return columns.entity(row),
+            (Header::Mapped(names), Some(mapping)) => (names, mapping),
+            (Header::Mapped(_), None) => return Err((row.position(0), "There is no mapping".to_owned())),
+        };
+        if row.count() != names.len() {
+            let reason = format!("The row has {} fields, but the header {}", row.count(), names.len());
+            return Err((row.position(names.len()), reason));
+        }
+        let field = |(index, name): (usize, &'_ String)| {
+            let text = row.field(index);
+            text.ok_or_else(|| (row.position(index), format!("The text of {name} is not UTF-8")))
+        };
+        let texts = names.iter().enumerate().map(field).collect::<Result<Vec<_>, _>>()?;
+        let fields: Vec<_> = names
+            .iter()
+            .map(String::as_str)
+            .zip(texts.into_iter().map(Field::Text))
+            .collect();
+        mapping.entity(&fields).map_err(|reason| (row.position(0), reason))
     }
 
     /// Returns the parameters of the statement that writes a part.
@@ -140,6 +265,40 @@ impl ImportRequest {
         let entities = format!("[{}]", entities.join(","));
         vec![Some(self.table.clone()), Some(entities), Some(self.mode.clone())]
     }
+}
+
+/// The header of CSV.
+enum Header {
+    Entities(Columns),
+    /// The names of the columns.
+    Mapped(Vec<String>),
+}
+
+impl Header {
+    fn learn(&mut self, first: &Row) {
+        if let Header::Entities(columns) = self {
+            columns.learn(first);
+        }
+    }
+}
+
+/// Returns the names of the columns, which are all different.
+///
+/// # Errors
+/// A name that stands there twice or is not UTF-8.
+pub fn names(header: &Row) -> Result<Vec<String>, String> {
+    let mut names: Vec<String> = Vec::with_capacity(header.count());
+    for index in 0..header.count() {
+        let name = header.field(index).ok_or("The name of a column is not UTF-8")?.trim();
+        if names.iter().any(|other| other == name) {
+            return Err(format!(
+                "{}: the header has the column {name} twice",
+                header.position(index)
+            ));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
 }
 
 impl Part {
@@ -173,25 +332,28 @@ mod tests {
     use super::*;
 
     /// Imports a text in parts of so many characters, as the page does.
-    fn import(text: &str, is_csv: bool, mut length: usize) -> Result<Vec<String>, String> {
+    fn import(text: &str, form: Form, mut length: usize) -> Result<Vec<String>, String> {
         let (mut rest, mut entities) = (text.to_owned(), Vec::new());
-        let (mut head, mut line) = (None, 1);
+        let (mut head, mut line, mut column) = (None, 1, 1);
         loop {
             let part: String = rest.chars().take(length).collect();
             let is_last = part.len() == rest.len();
             let request = ImportRequest {
                 table: "T".to_owned(),
                 mode: "insert".to_owned(),
-                is_csv,
+                form,
+                delimiter: ',',
+                mapping: None,
                 head: head.clone(),
                 part,
                 line,
+                column,
                 is_last,
             };
             let part = request.read().map_err(|problem| format!("{problem:?}"))?;
             entities.extend(part.entities.iter().map(ParsedEntity::to_json));
             rest = String::from_utf16(&rest.encode_utf16().skip(part.taken).collect::<Vec<_>>()).unwrap();
-            (head, line) = (part.head, part.line);
+            (head, line, column) = (part.head, part.line, part.column);
             if is_last && rest.is_empty() {
                 return Ok(entities);
             }
@@ -203,41 +365,70 @@ mod tests {
     fn parts_of_any_length_give_the_same_entities() {
         let csv = "PartitionKey,RowKey,A,A@type\r\np,\"r\n,1\",5,Edm.Int32\r\n\r\np,\"🎉\"\"\",7,\r\np,3,,";
         let json = "{\"PartitionKey\":\"p\",\"RowKey\":\"🎉\",\"A\":1}\n\n{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}";
-        for (text, is_csv, count) in [(csv, true, 3), (json, false, 2), ("", false, 0)] {
-            let whole = import(text, is_csv, usize::MAX).unwrap();
+        let array =
+            " [{\"PartitionKey\":\"p\",\"RowKey\":\"🎉\",\"A\":\"]}\"},\n{\"RowKey\":\"2\",\"PartitionKey\":\"p\"} ] ";
+        let document = format!("{{\"a\":{{\"b\":[1]}},\"value\":{array},\"c\":[{{}}]}}");
+        for (text, form, count) in [
+            (csv, Form::Csv, 3),
+            (json, Form::Lines, 2),
+            (array, Form::Document, 2),
+            (&document, Form::Document, 2),
+            ("[]", Form::Document, 0),
+            ("", Form::Lines, 0),
+        ] {
+            let whole = import(text, form, usize::MAX).unwrap();
             assert_eq!(whole.len(), count, "{whole:?}");
             for length in 1..text.chars().count() {
-                assert_eq!(import(text, is_csv, length).unwrap(), whole, "{length}");
+                assert_eq!(import(text, form, length).unwrap(), whole, "{length}");
             }
         }
         let many = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n".repeat(2 * BATCH + 1);
-        assert_eq!(import(&many, false, usize::MAX).unwrap().len(), 2 * BATCH + 1);
+        assert_eq!(import(&many, Form::Lines, usize::MAX).unwrap().len(), 2 * BATCH + 1);
     }
 
     #[test]
     fn a_fault_has_its_line() {
         let entity = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n";
-        for (text, is_csv, says) in [
-            (format!("{}{{", entity.repeat(BATCH + 1)), false, "line 202: "),
+        for (text, form, says) in [
+            (format!("{}{{", entity.repeat(BATCH + 1)), Form::Lines, "line 202: "),
             (
                 format!("{}{{", entity.repeat(BATCH + 1)),
-                false,
+                Form::Lines,
                 "Nothing of the lines 201 to 202 was written.",
             ),
             (
                 "PartitionKey,RowKey\r\np,r\r\np".to_owned(),
-                true,
+                Form::Csv,
                 "line 3, column 2: The row has 1 fields",
             ),
             (
                 "PartitionKey,RowKey\r\np,\"open".to_owned(),
-                true,
+                Form::Csv,
                 "line 2, column 3: the file ends within the field",
             ),
-            ("PartitionKey\r\np".to_owned(), true, "the header has no column RowKey"),
+            (
+                "PartitionKey\r\np".to_owned(),
+                Form::Csv,
+                "the header has no column RowKey",
+            ),
+            (
+                "[{\"PartitionKey\":\"p\",\"RowKey\":\"r\"},\n {\"PartitionKey\":1}]".to_owned(),
+                Form::Document,
+                "line 2, column 2: ",
+            ),
+            (
+                "[{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}; ]".to_owned(),
+                Form::Document,
+                "line 1, column 35: the character ';' stands where",
+            ),
+            (
+                "[]x".to_owned(),
+                Form::Document,
+                "line 1, column 3: text stands behind the end",
+            ),
         ] {
             for length in [7, 64, usize::MAX] {
-                let problem = import(&text, is_csv, length).unwrap_err();
+                let problem = import(&text, form, length).unwrap_err();
                 assert!(
                     problem.contains(says) || length != usize::MAX && says.contains("201"),
                     "{problem}"

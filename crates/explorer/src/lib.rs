@@ -12,6 +12,7 @@ mod explorer;
 mod guard;
 mod import;
 mod page;
+mod preview;
 mod token;
 
 pub use address::{print, write};

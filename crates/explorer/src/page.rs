@@ -36,7 +36,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::calls::{CALLS, EXPORT};
+    use crate::calls::{CALLS, EXPORT, PREVIEW};
 
     #[test]
     fn the_scripts_make_the_calls_that_there_are() {
@@ -52,7 +52,7 @@ mod tests {
                 }
             }
         }
-        let known = CALLS.iter().map(|call| call.name).chain([EXPORT]);
+        let known = CALLS.iter().map(|call| call.name).chain([EXPORT, PREVIEW]);
         assert_eq!(called, known.collect());
     }
 

@@ -65,10 +65,9 @@ pub struct Input<'r> {
 }
 
 impl<'r> Input<'r> {
-    /// Returns a part of a text that begins in this line.
-    pub fn of_part(text: &'r str, line: u64) -> Input<'r> {
-        let position = LineColumn { line, column: 1 };
-        Input::at(Box::new(text.as_bytes()), position)
+    /// Returns a part of a text that begins at this position.
+    pub fn of_part(text: &'r str, begin: LineColumn) -> Input<'r> {
+        Input::at(Box::new(text.as_bytes()), begin)
     }
 
     pub fn new(mut raw: impl Read + 'r) -> std::io::Result<Input<'r>> {

@@ -1,11 +1,13 @@
-//! Files of entities, as the copy program and the explorer read and write them: lines of JSON, and the CSV of Azure Storage
-//! Explorer.
+//! Files of entities, as the copy program and the explorer read and write them: lines and documents of JSON, and the CSV of Azure
+//! Storage Explorer. Other JSON and CSV is read by a [`mapping`].
 
 mod columns;
 pub mod formula;
 mod guess;
 pub mod input;
+pub mod json;
 pub mod lines;
+pub mod mapping;
 mod names;
 pub mod payload;
 mod row;

@@ -12,7 +12,7 @@ use table_service_model::error::Report;
 use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
-use crate::config::{Config, ExplorerMode};
+use crate::config::{Config, DEVELOPMENT_KEY, ExplorerMode};
 use crate::database::{Node, Parameters, PoolSettings, QueryError, query_text};
 use crate::failure::Failure;
 
@@ -29,6 +29,8 @@ pub struct ExplorerDatabases {
     nodes: HashMap<String, Arc<Node>>,
     /// In the order of the configuration.
     names: Vec<String>,
+    /// Accounts with the public key.
+    public: Vec<String>,
 }
 
 impl ExplorerDatabases {
@@ -38,7 +40,7 @@ impl ExplorerDatabases {
     /// For a database URL that needs TLS without certificates.
     pub fn new(config: &Config, certificates: &Certificates) -> Result<ExplorerDatabases, String> {
         let mut nodes = HashMap::new();
-        let mut names = Vec::new();
+        let (mut names, mut public) = (Vec::new(), Vec::new());
         for account in &config.accounts {
             let settings = PoolSettings {
                 size: CONNECTIONS,
@@ -56,12 +58,16 @@ impl ExplorerDatabases {
             let node = Node::new(database, settings, certificates, None)
                 .map_err(|problem| format!("the database of the account {name}: {problem}"))?;
             nodes.insert(name.clone(), node);
+            if account.has_public_key {
+                public.push(name.clone());
+            }
             names.push(name);
         }
         Ok(ExplorerDatabases {
             mode: config.explorer,
             nodes,
             names,
+            public,
         })
     }
 
@@ -105,6 +111,13 @@ impl ExplorerDatabases {
 impl Databases for ExplorerDatabases {
     fn accounts(&self) -> &[String] {
         &self.names
+    }
+
+    fn public_key(&self, account: &str) -> Option<&'static str> {
+        self.public
+            .iter()
+            .any(|name| name == account)
+            .then_some(DEVELOPMENT_KEY)
     }
 
     fn can_write(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -161,8 +161,9 @@ pub async fn run(
         );
         return Err(ConfigError::new("explorer", problem).into());
     }
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let explorer = explorer_databases
-        .map(|databases| Explorer::new(databases))
+        .map(|databases| Explorer::new(databases, format!("{scheme}://{}", reachable(address))))
         .transpose()?;
     let mut explorer_address = explorer.as_ref().map(|explorer| explorer.address(admin_address));
 
@@ -215,7 +216,7 @@ pub async fn run(
         tokio::spawn(port.run());
     }
     announce(&Addresses {
-        scheme: if tls.is_some() { "https" } else { "http" },
+        scheme,
         clients: address,
         admin: admin_address,
         others: other_addresses,
@@ -257,6 +258,16 @@ fn read_cors_rules(tenant: Arc<Tenant>) -> impl Future<Output = Result<(), RecvE
         tenant.cors.keep_reading(node).await;
     });
     once
+}
+
+/// Returns where this machine reaches a listener.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
 }
 
 async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> {

@@ -12,7 +12,7 @@ use table_service_model::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::printable::said;
 use crate::record::MOST_TABLES;
 
-use super::json::{Json, Sink};
+use table_service_files::json::{Json, Sink};
 use table_service_files::payload::{Members, append};
 use table_service_files::{Fault, Input, LineColumn};
 

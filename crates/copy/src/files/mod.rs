@@ -3,7 +3,6 @@
 
 mod azurite;
 mod format;
-mod json;
 mod read;
 mod source;
 mod target;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Seek};
 use std::path::Path;
 
+use table_service_files::json::Objects;
 use table_service_files::lines::{self, Line};
 use table_service_files::{Columns, Fault, Guess, Input, LineColumn, Row, payload};
 
@@ -12,7 +13,6 @@ use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record, Reject,
 
 use super::azurite;
 use super::format::{Format, Layout};
-use super::json::Objects;
 
 const BUFFER: usize = 1 << 16;
 /// The largest window that a compressed file may ask for, as a power of two: 8 MiB, which every decoder has to have (RFC

@@ -62,6 +62,8 @@ pub struct Config {
 #[derive(Debug)]
 pub struct AccountConfig {
     pub account: Account,
+    /// Whether its first key is the public one, which every SDK has.
+    pub has_public_key: bool,
     pub database: DatabaseUrl,
     /// Further nodes of the same database.
     pub other_databases: Vec<DatabaseUrl>,
@@ -266,12 +268,17 @@ fn read_account(account: &AccountSettings, setting: impl Fn(&str) -> String) -> 
     let secondary = setting("secondary_url");
     Ok(AccountConfig {
         account: known,
+        has_public_key: is_public(&account.keys),
         standbys: read_secondary_urls(&account.secondary_url, &database, &other_databases, &secondary)?,
         database,
         other_databases,
         filter_dialect: account.filter_dialect.unwrap_or_default().into(),
         bearer: account.bearer.clone(),
     })
+}
+
+fn is_public(keys: &[Secret]) -> bool {
+    keys.first().is_some_and(|key| key.expose().trim() == DEVELOPMENT_KEY)
 }
 
 fn read_keys(name: &str, keys: &[Secret], name_setting: &str, key_setting: &str) -> Result<Account, ConfigError> {

@@ -1,6 +1,8 @@
 //! JSON documents as a stream: their structure is checked to the end, and only one entity at a time is kept.
 
-use table_service_files::{Fault, Input};
+use serde::{Deserialize, Serialize};
+
+use crate::input::{Fault, Input};
 
 /// How deep values may be nested: entities are flat, and the documents around them nearly so.
 const DEEPEST: usize = 64;
@@ -197,13 +199,13 @@ impl<'i, 'r> Json<'i, 'r> {
 }
 
 /// The entities of a document: `[{…},{…}]`, `{"value":[{…},{…}]}` with anything around the list, or one object behind
-/// the other.
-#[derive(Default)]
+/// the other. It can be kept as text between two parts of a document.
+#[derive(Default, Clone, Copy, Serialize, Deserialize)]
 pub struct Objects {
     state: State,
 }
 
-#[derive(Default, Clone, Copy)]
+#[derive(Default, Clone, Copy, Serialize, Deserialize)]
 enum State {
     #[default]
     Begin,
@@ -228,7 +230,10 @@ impl Objects {
         loop {
             object.clear();
             match self.state {
-                State::End => return Ok(false),
+                State::End => {
+                    json.end()?;
+                    return Ok(false);
+                }
                 State::Begin => match json.next()? {
                     None => return Err(json.input().fault("the document is empty; one without entities is []")),
                     Some(b'[') => {

@@ -1,0 +1,339 @@
+//! What the beginning of a file looks like, before it is imported.
+
+use serde::{Deserialize, Serialize};
+use table_service_files::json::Objects;
+use table_service_files::mapping::{Field, typed};
+use table_service_files::payload::Members;
+use table_service_files::{Guess, Input, LineColumn, Row, lines};
+use table_service_model::key::{PARTITION_KEY, ROW_KEY};
+
+use crate::answer::Problem;
+use crate::import::{Form, comma, delimiter, names};
+
+/// The most rows that are read, and the most that are shown.
+const READ: usize = 1000;
+const SHOWN: usize = 10;
+/// The length of a value that is shown.
+const LENGTH: usize = 120;
+/// What may stand between the fields of CSV, if nobody says it.
+const DELIMITERS: [char; 4] = [',', ';', '\t', '|'];
+
+/// The parameters of a preview: the beginning of a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PreviewRequest {
+    /// Whether the name of the file says that it is CSV.
+    is_csv: bool,
+    part: String,
+    is_last: bool,
+}
+
+/// The beginning of a file.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preview {
+    form: Form,
+    delimiter: char,
+    /// Whether it has the keys of entities, so that it needs no mapping.
+    has_keys: bool,
+    columns: Vec<Column>,
+    /// The first rows: a text or nothing for each column.
+    rows: Vec<Vec<Option<String>>>,
+    /// The number of rows that the types are told from.
+    read: usize,
+}
+
+#[derive(Serialize)]
+struct Column {
+    name: String,
+    /// The type that all texts of the column look like; `None` if they have types of their own, or are texts.
+    #[serde(rename = "type")]
+    edm: Option<&'static str>,
+    #[serde(skip)]
+    guess: Guess,
+    #[serde(skip)]
+    is_text: bool,
+}
+
+impl PreviewRequest {
+    /// Reads the first rows.
+    ///
+    /// # Errors
+    /// A text that is none of them.
+    pub fn read(&self) -> Result<Preview, Problem> {
+        let form = self.form();
+        let mut preview = Preview {
+            form,
+            delimiter: comma(),
+            has_keys: false,
+            columns: Vec::new(),
+            rows: Vec::new(),
+            read: 0,
+        };
+        match form {
+            Form::Csv => {
+                preview.delimiter = self.delimiter();
+                self.rows(&mut preview)?;
+            }
+            Form::Lines => self.lines(&mut preview).map_err(Problem::input)?,
+            Form::Document => self.objects(&mut preview).map_err(Problem::input)?,
+        }
+        let has = |key: &str| preview.columns.iter().any(|column| column.name == key);
+        preview.has_keys = has(PARTITION_KEY) && has(ROW_KEY);
+        for column in preview.columns.iter_mut().filter(|column| column.is_text) {
+            column.edm = column.guess.edm_type().map(|edm| edm.name());
+        }
+        let count = preview.columns.len();
+        preview.rows.iter_mut().for_each(|row| row.resize(count, None));
+        Ok(preview)
+    }
+
+    /// A document of JSON begins with a list, or with an object that does not end where its line ends.
+    fn form(&self) -> Form {
+        let text = self.part.trim_start();
+        if self.is_csv || !text.starts_with(['[', '{']) {
+            return Form::Csv;
+        }
+        let line = text.lines().next().unwrap_or_default();
+        let is_object = serde_json::from_str::<Members<'_>>(line).is_ok();
+        // AzCopy writes a document in one line.
+        let is_whole = text.trim_end() == line && self.is_last && line.contains("\"value\":[");
+        if is_object && !is_whole {
+            Form::Lines
+        } else {
+            Form::Document
+        }
+    }
+
+    /// The delimiter that the header has most often outside of quotes.
+    fn delimiter(&self) -> char {
+        let line = self.part.trim_start().lines().next().unwrap_or_default();
+        let outside: String = line.split('"').step_by(2).collect();
+        let count = |delimiter: char| outside.matches(delimiter).count();
+        let most = DELIMITERS.into_iter().rev().max_by_key(|&delimiter| count(delimiter));
+        most.unwrap_or_else(comma)
+    }
+
+    fn rows(&self, preview: &mut Preview) -> Result<(), Problem> {
+        let delimiter = delimiter(preview.delimiter)?;
+        let mut input = Input::of_part(&self.part, LineColumn { line: 1, column: 1 });
+        let mut row = Row::default();
+        let fault = |fault: table_service_files::Fault| Problem::input(fault.to_string());
+        if !row.read(&mut input, delimiter).map_err(fault)? {
+            return Err(Problem::input("The file is empty."));
+        }
+        let names = names(&row).map_err(Problem::input)?;
+        for name in &names {
+            preview.column(name);
+        }
+        while preview.read < READ {
+            match row.read(&mut input, delimiter) {
+                // The last row may go on behind the part.
+                Ok(true) if row.has_line_end() || self.is_last => {}
+                Ok(_) => break,
+                Err(_) if !self.is_last && input.peek().is_ok_and(|next| next.is_none()) => break,
+                Err(problem) => return Err(fault(problem)),
+            }
+            let fields = names.iter().enumerate();
+            preview.add(fields.map(|(index, name)| (name.as_str(), Field::Text(row.field(index).unwrap_or_default()))));
+        }
+        Ok(())
+    }
+
+    fn lines(&self, preview: &mut Preview) -> Result<(), String> {
+        let mut input = Input::of_part(&self.part, LineColumn { line: 1, column: 1 });
+        let mut line = Vec::new();
+        while preview.read < READ {
+            let number = input.position().line;
+            if lines::next(&mut input, &mut line)
+                .map_err(|fault| fault.to_string())?
+                .is_none()
+            {
+                break;
+            }
+            let is_whole = self.is_last || input.peek().is_ok_and(|next| next.is_some());
+            if !is_whole {
+                break;
+            }
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                preview
+                    .add_json(&line)
+                    .map_err(|reason| format!("line {number}: {reason}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn objects(&self, preview: &mut Preview) -> Result<(), String> {
+        let mut input = Input::of_part(&self.part, LineColumn { line: 1, column: 1 });
+        let (mut objects, mut object) = (Objects::default(), Vec::new());
+        while preview.read < READ {
+            match objects.next(&mut input, &mut object) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) if !self.is_last && input.peek().is_ok_and(|next| next.is_none()) => break,
+                Err(fault) => return Err(fault.to_string()),
+            }
+            let position = input.record();
+            preview
+                .add_json(&object)
+                .map_err(|reason| format!("{position}: {reason}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Preview {
+    fn add_json(&mut self, text: &[u8]) -> Result<(), String> {
+        let Members(members) =
+            serde_json::from_slice(text).map_err(|error| format!("It is no object of JSON: {error}"))?;
+        self.add(members.iter().map(|(name, raw)| (name.as_str(), Field::Json(raw))));
+        Ok(())
+    }
+
+    /// Returns the index of a column, which becomes the last one if there is none of that name; `None` for the column of a type.
+    fn column(&mut self, name: &str) -> Option<usize> {
+        if typed(name).is_some() || name.starts_with("odata.") {
+            return None;
+        }
+        let found = self.columns.iter().position(|column| column.name == name);
+        Some(found.unwrap_or_else(|| {
+            self.columns.push(Column {
+                name: name.to_owned(),
+                edm: None,
+                guess: Guess::default(),
+                is_text: true,
+            });
+            self.columns.len() - 1
+        }))
+    }
+
+    fn add<'f>(&mut self, fields: impl Iterator<Item = (&'f str, Field<'f>)>) {
+        let fields: Vec<_> = fields.collect();
+        let types: Vec<&str> = fields
+            .iter()
+            .filter(|(_, field)| field.text().is_some_and(|text| !text.is_empty()))
+            .filter_map(|(name, _)| typed(name))
+            .collect();
+        let mut row = Vec::new();
+        for (name, field) in &fields {
+            let Some(index) = self.column(name) else { continue };
+            let text = field.text();
+            if let (Some(column), Some(text)) = (self.columns.get_mut(index), &text) {
+                // Numbers and booleans of JSON have a type, and so has what has one beside it.
+                let is_text = match field {
+                    Field::Text(_) => true,
+                    Field::Json(raw) => raw.get().starts_with('"'),
+                };
+                column.is_text &= is_text && !types.contains(name);
+                column.guess.see(text);
+            }
+            if self.rows.len() < SHOWN {
+                row.resize(row.len().max(index + 1), None);
+                if let (Some(cell), Some(text)) = (row.get_mut(index), text) {
+                    let is_long = text.chars().nth(LENGTH).is_some();
+                    let shown: String = text.chars().take(LENGTH).collect();
+                    *cell = Some(if is_long { shown + "…" } else { shown });
+                }
+            }
+        }
+        if self.rows.len() < SHOWN {
+            self.rows.push(row);
+        }
+        self.read += 1;
+    }
+
+    /// Returns the answer of the call.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn preview(part: &str, is_csv: bool, is_last: bool) -> Result<Value, String> {
+        let request = PreviewRequest {
+            is_csv,
+            part: part.to_owned(),
+            is_last,
+        };
+        let preview = request.read().map_err(|problem| format!("{problem:?}"))?;
+        Ok(serde_json::to_value(preview).unwrap())
+    }
+
+    #[test]
+    fn the_form_is_told_from_the_text() {
+        let entity = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+        for (text, is_csv, form) in [
+            (entity.to_owned(), false, "lines"),
+            (format!("{entity}\n{entity}\n"), false, "lines"),
+            (format!("[{entity}]"), false, "document"),
+            (
+                format!("{{\"odata.metadata\":\"x\",\"value\":[{entity}]}}"),
+                false,
+                "document",
+            ),
+            (format!("{{\n\"value\": [{entity}]}}"), false, "document"),
+            ("PartitionKey,RowKey\np,r\n".to_owned(), true, "csv"),
+            ("PartitionKey\tRowKey\np\tr\n".to_owned(), false, "csv"),
+        ] {
+            let found = preview(&text, is_csv, true).unwrap();
+            assert_eq!(
+                (&found["form"], &found["hasKeys"]),
+                (&json!(form), &json!(true)),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn columns_have_the_types_that_their_texts_look_like() {
+        let csv = "id;name;born;alive;n;n@type;\"a,b\"\r\n1;Ada;1815-12-10T00:00:00Z;false;5;Edm.Int64;x\r\n2;;;true;6;;y\r\n3;cut";
+        let found = preview(csv, true, false).unwrap();
+        assert_eq!(found["delimiter"], ";");
+        assert_eq!(
+            found["columns"],
+            json!([
+                {"name": "id", "type": "Edm.Int32"}, {"name": "name", "type": null}, {"name": "born", "type": "Edm.DateTime"},
+                {"name": "alive", "type": "Edm.Boolean"}, {"name": "n", "type": null}, {"name": "a,b", "type": null},
+            ])
+        );
+        assert_eq!(found["rows"][1], json!(["2", "", "", "true", "6", "y"]));
+        assert_eq!((&found["read"], &found["hasKeys"]), (&json!(2), &json!(false)));
+
+        let array = r#"[{"id":1,"when":"2020-01-01T00:00:00Z","tags":["a"]},{"id":2,"more":null},{"id":"#;
+        let found = preview(array, false, false).unwrap();
+        assert_eq!(
+            found["columns"],
+            json!([
+                {"name": "id", "type": null}, {"name": "when", "type": "Edm.DateTime"}, {"name": "tags", "type": null},
+                {"name": "more", "type": null},
+            ])
+        );
+        assert_eq!(
+            found["rows"],
+            json!([["1", "2020-01-01T00:00:00Z", "[\"a\"]", null], ["2", null, null, null]])
+        );
+    }
+
+    #[test]
+    fn what_is_no_file_of_entities_says_where() {
+        for (text, is_csv, says) in [
+            ("", true, "The file is empty"),
+            ("a,a\n", true, "the header has the column a twice"),
+            ("{\"a\":1}\n{\"a\"\n", false, "line 2: It is no object of JSON"),
+            (
+                "[{\"a\":1}, 5]",
+                false,
+                "line 1, column 11: the character '5' stands where an entity",
+            ),
+        ] {
+            let refused = preview(text, is_csv, true).unwrap_err();
+            assert!(refused.contains(says), "{refused}");
+        }
+    }
+}
