@@ -9,15 +9,23 @@ const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The path behind `/explorer`, the content type, and the text.
-const FILES: [(&str, &str, &str); 13] = [
+const FILES: [(&str, &str, &str); 21] = [
     ("", HTML, include_str!("page/index.html")),
     ("/style.css", CSS, include_str!("page/style.css")),
+    ("/grid.css", CSS, include_str!("page/grid.css")),
+    ("/explain.css", CSS, include_str!("page/explain.css")),
+    ("/entity.css", CSS, include_str!("page/entity.css")),
+    ("/load.css", CSS, include_str!("page/load.css")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
     ("/main.js", SCRIPT, include_str!("page/main.js")),
     ("/api.js", SCRIPT, include_str!("page/api.js")),
     ("/dom.js", SCRIPT, include_str!("page/dom.js")),
     ("/route.js", SCRIPT, include_str!("page/route.js")),
     ("/tables.js", SCRIPT, include_str!("page/tables.js")),
+    ("/icons.js", SCRIPT, include_str!("page/icons.js")),
+    ("/menu.js", SCRIPT, include_str!("page/menu.js")),
+    ("/panel.js", SCRIPT, include_str!("page/panel.js")),
+    ("/explain.js", SCRIPT, include_str!("page/explain.js")),
     ("/entities.js", SCRIPT, include_str!("page/entities.js")),
     ("/entity.js", SCRIPT, include_str!("page/entity.js")),
     ("/bulk.js", SCRIPT, include_str!("page/bulk.js")),

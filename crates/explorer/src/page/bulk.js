@@ -1,7 +1,8 @@
 // Actions on many entities or a whole table.
 
 import { Problem, download } from './api.js';
-import { button, closePanel, element, form, labelled, number, openPanel, say } from './dom.js';
+import { button, element, form, labelled, number, say } from './dom.js';
+import { closePanel, openPanel } from './panel.js';
 import { go } from './route.js';
 
 /** @typedef {import('./api.js').Scope} Scope */

@@ -16,7 +16,7 @@ const again = () => go({});
  * @param {(Node | string)[][]} rows
  */
 function list(name, head, rows) {
-  return element('div', { class: 'grid', tabindex: '0', role: 'region', 'aria-label': name },
+  return element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': name },
     element('table', {},
       element('thead', {}, element('tr', {}, ...head.map((text) => (text ? element('th', { scope: 'col' }, text) : element('td'))))),
       element('tbody', {}, ...rows.map((row) => element('tr', {}, ...row.map((value) => element('td', {},

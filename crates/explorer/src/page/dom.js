@@ -46,7 +46,7 @@ export function svg(tag, attributes, ...children) {
  * @param {Element} parent
  * @param {Child[]} children
  */
-function append(parent, children) {
+export function append(parent, children) {
   for (const child of children) {
     if (child !== null && child !== undefined && child !== false) {
       parent.append(child instanceof Node ? child : String(child));
@@ -80,7 +80,7 @@ export function button(text, action, attributes = {}) {
   made.addEventListener('click', async () => {
     if (!made.hasAttribute('aria-busy')) {
       made.setAttribute('aria-busy', 'true');
-      await attempt(action);
+      await attempt(action, made);
       made.removeAttribute('aria-busy');
     }
   });
@@ -107,7 +107,7 @@ export function labelled(text, field) {
 export function form(submit, ...children) {
   const send = (/** @type {Event} */ event) => {
     event.preventDefault();
-    attempt(submit);
+    attempt(submit, /** @type {Element} */ (event.target));
   };
   return element('form', { onsubmit: send }, ...children);
 }
@@ -121,26 +121,29 @@ export function say(/** @type {string} */ text) {
  * Shows an error: the code of the service, its message, and what to do.
  *
  * @param {unknown} error
- * @param {() => unknown} [again] tries again
+ * @param {() => unknown} [again] tries again. It is offered where that can help: a refused request is refused again.
  * @returns {HTMLElement}
  */
 export function shown(error, again) {
-  const problem = /** @type {{code?: string, message: string, hint?: string}} */ (error);
-  return element('p', { class: 'problem', role: 'alert' },
+  const problem = /** @type {{code?: string, status?: number, message: string, hint?: string}} */ (error);
+  const mayPass = !problem.status || problem.status >= 500;
+  return element('div', { class: 'problem', role: 'alert' },
     problem.code && element('strong', {}, problem.code, ': '),
     problem.message,
     problem.hint && element('span', { class: 'hint' }, problem.hint),
-    again && button('Try again', again));
+    again && mayPass && button('Try again', again));
 }
 
 /**
- * Does something that can fail, and shows the error in the panel if it is open, else above the view. What was aborted, because
- * something else was asked for, is no error.
+ * Does something that can fail, and shows the error where it was asked for: in the panel or above the view. Where that place is gone,
+ * it is the panel if one is open. What was aborted, because something else was asked for, is no error.
  *
  * @param {() => unknown} action
+ * @param {Element} [asked] what the user has pressed
  */
-export async function attempt(action) {
+export async function attempt(action, asked) {
   document.querySelectorAll('main .problem').forEach((old) => old.remove());
+  const isOfView = asked !== undefined && byId('view').contains(asked);
   try {
     await action();
   } catch (error) {
@@ -148,51 +151,13 @@ export async function attempt(action) {
       return;
     }
     const problem = shown(error);
-    if (byId('panel').hidden) {
+    const isInView = byId('panel').hidden || (isOfView && byId('view').contains(asked) && byId('view').checkVisibility());
+    if (isInView) {
       byId('view').prepend(problem);
     } else {
-      byId('panel-title').after(problem);
+      byId('panel').querySelector('.panel-head')?.after(problem);
     }
     problem.scrollIntoView({ block: 'nearest' });
-  }
-}
-
-/**
- * Opens the panel, the part beside the view for questions and for editing.
- *
- * @param {string} title
- * @param {...Child} children
- */
-export function openPanel(title, ...children) {
-  const panel = byId('panel');
-  if (panel.hidden) {
-    cameFrom = document.activeElement;
-  }
-  const heading = element('h2', { id: 'panel-title', tabindex: '-1' }, title);
-  panel.replaceChildren(button('Close', closePanel, { class: 'close' }), heading);
-  append(panel, children);
-  panel.hidden = false;
-  document.body.classList.add('with-panel');
-  heading.focus();
-  heading.scrollIntoView({ block: 'nearest' });
-}
-
-/** @type {Element | null} */
-let cameFrom = null;
-
-/** Closes the panel, and goes back to where it was opened from. */
-export function closePanel() {
-  const panel = byId('panel');
-  if (panel.hidden) {
-    return;
-  }
-  panel.hidden = true;
-  panel.replaceChildren();
-  document.body.classList.remove('with-panel');
-  if (cameFrom instanceof HTMLElement && cameFrom.isConnected) {
-    cameFrom.focus();
-  } else {
-    byId('main').focus();
   }
 }
 

@@ -1,9 +1,10 @@
 // The entities of a table: a filter, how it is executed, and a page in a grid.
 
-import { Part, isAbort } from './api.js';
-import { button, element, form, labelled, number, say, shown } from './dom.js';
+import { Part } from './api.js';
+import { attempt, button, element, form, labelled, number, say, shown } from './dom.js';
 import { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities, importEntities } from './bulk.js';
 import { editEntity, insertEntity } from './entity.js';
+import { explain } from './explain.js';
 import { go } from './route.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
@@ -39,13 +40,18 @@ export async function showEntities(main, scope, canWrite) {
   main.append(search, explanation, tools, grid, pages);
 
   const plan = new Part(scope.signal);
-  const explainFilter = (/** @type {string} */ filter) => explain(explanation, plan.begin({ ...scope.route, filter }));
+  const explainFilter = async (/** @type {string} */ filter) => {
+    const problem = await explain(explanation, plan.begin({ ...scope.route, filter }));
+    if (problem) {
+      explanation.replaceChildren(shown(problem));
+    }
+  };
   let timer = 0;
   filterField.addEventListener('input', () => {
     clearTimeout(timer);
-    timer = setTimeout(() => explainFilter(filterField.value.trim()), PAUSE);
+    timer = setTimeout(() => attempt(() => explainFilter(filterField.value.trim())), PAUSE);
   });
-  explainFilter(filter);
+  attempt(() => explainFilter(filter));
 
   const page = await scope.call('query_page', {
     table, filter: filter || null, select: select || null, top: PAGE, token: position || null,
@@ -83,31 +89,6 @@ export async function showEntities(main, scope, canWrite) {
   }
   if (page.token) {
     pages.append(button(page.entities.length ? 'Next page' : 'Search on', () => go({ position: page.token })));
-  }
-}
-
-/**
- * Shows how PostgreSQL would find the entities of a filter.
- *
- * @param {HTMLElement} where
- * @param {Scope} scope
- */
-async function explain(where, scope) {
-  const { table, filter } = scope.route;
-  try {
-    const found = await scope.call('explain_query', { table, filter: filter || null });
-    const isSlow = /scan$/.test(found.access) && /^(table|partition)/.test(found.access) && Boolean(found.residual);
-    where.replaceChildren(
-      element('span', { class: isSlow ? 'badge slow' : 'badge' }, found.access),
-      ...(found.key_ranges ?? []).slice(0, 8).map((/** @type {string} */ range) => element('code', {}, range)),
-      found.key_ranges?.length > 8 ? `and ${found.key_ranges.length - 8} more ranges` : '',
-      found.residual ? element('span', {}, 'tested on each row: ', element('code', {}, found.residual)) : '',
-      element('details', {}, element('summary', {}, 'SQL and plan'),
-        element('pre', { tabindex: '0' }, found.sql), element('pre', { tabindex: '0' }, found.plan)));
-  } catch (error) {
-    if (!isAbort(error)) {
-      where.replaceChildren(shown(error));
-    }
   }
 }
 

@@ -1,7 +1,8 @@
 // One entity: as a form and as JSON, with its ETag.
 
 import { Problem } from './api.js';
-import { button, closePanel, element, form, labelled, openPanel, say } from './dom.js';
+import { button, element, form, labelled, say } from './dom.js';
+import { closePanel, openPanel } from './panel.js';
 import { go } from './route.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
@@ -280,7 +281,7 @@ function showConflict(scope, error, current, mine, properties) {
   });
   openPanel('Somebody else has changed the entity',
     element('p', {}, element('strong', {}, `${error.code}: `), error.message),
-    element('div', { class: 'grid', tabindex: '0', role: 'region', 'aria-label': 'Both versions' },
+    element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Both versions' },
       element('table', { class: 'versions' },
         element('thead', {}, element('tr', {}, element('th', { scope: 'col' }, 'Property'),
           element('th', { scope: 'col' }, 'Yours'), element('th', { scope: 'col' }, `Stored at ${current.timestamp}`))),

@@ -3,17 +3,27 @@
 
 import { Part, Problem, isAbort, panel, takeToken } from './api.js';
 import { showAccess, showChanges, showDesign } from './design.js';
-import { attempt, byId, closePanel, element, say, shown } from './dom.js';
+import { attempt, byId, element, say, shown } from './dom.js';
 import { showEntities } from './entities.js';
+import { icon } from './icons.js';
+import { closePanel } from './panel.js';
 import { address, go, route } from './route.js';
 import { showLoad } from './plots.js';
 import { markTable, showTables } from './tables.js';
 
 /** @typedef {import('./api.js').Scope} Scope */
 
-const VIEWS = /** @type {const} */ ([
-  ['entities', 'Entities'], ['design', 'Indexes and expiry'], ['access', 'Access policies'], ['changes', 'Changes'],
-]);
+/**
+ * The views of a table: the name in the address, that of the tab, and what shows it.
+ *
+ * @type {[name: string, tab: string, show: (main: HTMLElement, scope: Scope, canWrite: boolean) => Promise<void>][]}
+ */
+const VIEWS = [
+  ['entities', 'Entities', showEntities],
+  ['design', 'Indexes and expiry', showDesign],
+  ['access', 'Access policies', showAccess],
+  ['changes', 'Changes', showChanges],
+];
 
 const view = new Part();
 const list = new Part();
@@ -35,6 +45,7 @@ async function show() {
   const scope = view.begin(route());
   panel.leave();
   closePanel();
+  foldTables();
   markTable(byId('tables'));
   try {
     await showRoute(scope);
@@ -78,7 +89,8 @@ async function showRoute(scope) {
     list.leave();
     listed = '';
     byId('tables').replaceChildren();
-    byId('title').textContent = 'Explorer';
+    byId('title').textContent = 'Tables';
+    byId('tabs').hidden = true;
     byId('view').replaceChildren();
     throw new Problem(404, 'ResourceNotFound', `There is no account ${account} here.`, 'Choose one at the top of the page.');
   }
@@ -91,37 +103,24 @@ async function showRoute(scope) {
     seen = here;
     say('');
   }
-  const main = byId('view');
-  const next = element('div', {});
+  const next = element('div', { class: 'view' });
+  const tabs = byId('tabs');
+  tabs.hidden = view === 'load' || !table;
+  byId('title').textContent = view === 'load' ? 'Load' : table || 'Tables';
+  byId('view').replaceChildren(next);
   if (view === 'load') {
-    byId('title').textContent = 'Load of the gateway';
-    main.replaceChildren(next);
     await showLoad(next, scope);
     return;
   }
-  byId('title').textContent = table || 'Explorer';
   if (!table) {
-    main.replaceChildren(element('p', { class: 'quiet' }, 'Choose a table.'));
+    next.append(element('p', { class: 'quiet' }, 'Choose a table.'));
     return;
   }
-  const tabs = element('nav', { class: 'tabs', 'aria-label': 'Views of the table' },
-    ...VIEWS.map(([name, text]) => element('a', {
-      href: address({ view: name, filter }), 'aria-current': name === view ? 'page' : null,
-    }, text)));
-  main.replaceChildren(tabs, next);
-  switch (view) {
-    case 'design':
-      await showDesign(next, scope, canWrite);
-      break;
-    case 'access':
-      await showAccess(next, scope, canWrite);
-      break;
-    case 'changes':
-      await showChanges(next, scope);
-      break;
-    default:
-      await showEntities(next, scope, canWrite);
-  }
+  const [, , showView] = VIEWS.find(([name]) => name === view) ?? /** @type {typeof VIEWS[0] & {}} */ (VIEWS[0]);
+  tabs.replaceChildren(...VIEWS.map(([name, text]) => element('a', {
+    href: address({ view: name, filter }), 'aria-current': name === view ? 'page' : null,
+  }, text)));
+  await showView(next, scope, canWrite);
 }
 
 /** @param {{accounts: string[], canWrite: boolean}} known */
@@ -147,17 +146,42 @@ async function listTables() {
   }
 }
 
+/** Shows the tables where a small window leaves them out, or leaves them out again. */
+function foldTables(isShown = false) {
+  document.body.classList.toggle('with-tables', isShown);
+  byId('tables-button').setAttribute('aria-expanded', String(isShown));
+}
+
+byId('tables-button').append(icon('menu'));
+byId('tables-button').addEventListener('click', () => {
+  const isShown = !document.body.classList.contains('with-tables');
+  foldTables(isShown);
+  if (isShown) {
+    byId('tables').querySelector('input')?.focus();
+  }
+});
+byId('main').addEventListener('pointerdown', () => foldTables());
 addEventListener('hashchange', () => attempt(show));
 addEventListener('tables-changed', listTables);
 addEventListener('keydown', (event) => {
   const isTyping = event.target instanceof HTMLElement && event.target.matches('input, textarea, select');
   // Escape in an input method ends only what is composed.
   if (event.key === 'Escape' && !event.isComposing) {
-    closePanel();
+    if (document.body.classList.contains('with-tables')) {
+      foldTables();
+      byId('tables-button').focus();
+    } else {
+      closePanel();
+    }
   } else if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
     document.getElementById('filter')?.focus();
     event.preventDefault();
   }
+});
+byId('load-button').prepend(icon('chart'));
+byId('home').addEventListener('click', (event) => {
+  event.preventDefault();
+  go({ table: '', view: 'entities', filter: '', select: '' });
 });
 byId('load-button').addEventListener('click', () => go({ table: '', view: 'load', filter: '', select: '' }));
 byId('skip').addEventListener('click', (event) => {

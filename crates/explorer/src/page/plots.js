@@ -16,8 +16,8 @@ const READINGS = 60;
  */
 export async function showLoad(main, scope) {
   const plot = element('div', { class: 'plot' });
-  const operations = element('div', { class: 'grid', tabindex: '0', role: 'region', 'aria-label': 'Operations' });
-  const partitions = element('div', { class: 'grid', tabindex: '0', role: 'region', 'aria-label': 'Partitions' });
+  const operations = element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Operations' });
+  const partitions = element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Partitions' });
   main.append(element('h2', {}, 'Requests a second'), plot,
     element('h2', {}, 'Operations since the start'), operations,
     element('h2', {}, 'Most requested partitions'), partitions);

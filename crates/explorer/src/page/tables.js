@@ -1,6 +1,9 @@
 // The list of tables.
 
-import { bytes, button, element, form, labelled, number, openPanel, closePanel, say } from './dom.js';
+import { bytes, element, form, labelled, number, say } from './dom.js';
+import { icon } from './icons.js';
+import { iconButton } from './menu.js';
+import { closePanel, openPanel } from './panel.js';
 import { address, go, route } from './route.js';
 
 /** @typedef {import('./api.js').Scope} Scope */
@@ -27,11 +30,11 @@ export async function showTables(list, scope, canWrite) {
   search.addEventListener('input', narrow);
   narrow();
   list.replaceChildren(
-    element('h2', {}, 'Tables'),
+    element('div', { class: 'top' }, element('h2', {}, 'Tables'),
+      canWrite && iconButton('plus', 'New table', () => newTable(scope.forPanel()))),
     search,
     element('ul', {}, ...items.map(({ item }) => item)),
-    tables.length === 0 ? element('p', { class: 'quiet' }, 'There are no tables.') : '',
-    canWrite ? button('New table', () => newTable(scope.forPanel())) : '');
+    tables.length === 0 ? element('p', { class: 'quiet' }, 'There are no tables.') : '');
   markTable(list);
 }
 
@@ -69,7 +72,7 @@ function item(table) {
     href: address({ table: table.name, view: 'entities', filter: '', select: '' }),
     'data-table': table.name,
     title: table.name,
-  }, element('span', { class: 'name' }, table.name), element('small', {}, count + size)));
+  }, icon('table'), element('span', { class: 'name' }, table.name), element('small', {}, count + size)));
 }
 
 /** @param {Scope} scope */

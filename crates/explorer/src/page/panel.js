@@ -1,0 +1,47 @@
+// The panel, the part beside the view for questions and for editing.
+
+import { append, button, byId, element } from './dom.js';
+import { icon } from './icons.js';
+
+/** @typedef {import('./dom.js').Child} Child */
+
+/**
+ * Opens the panel.
+ *
+ * @param {string} title
+ * @param {...Child} children
+ */
+export function openPanel(title, ...children) {
+  const panel = byId('panel');
+  if (panel.hidden) {
+    cameFrom = document.activeElement;
+  }
+  const heading = element('h2', { id: 'panel-title', tabindex: '-1' }, title);
+  const close = button('', closePanel, { class: 'ghost icon-only', 'aria-label': 'Close', title: 'Close' });
+  close.append(icon('close'));
+  panel.replaceChildren(element('div', { class: 'panel-head' }, heading, close));
+  append(panel, children);
+  panel.hidden = false;
+  document.body.classList.add('with-panel');
+  heading.focus();
+  heading.scrollIntoView({ block: 'nearest' });
+}
+
+/** @type {Element | null} */
+let cameFrom = null;
+
+/** Closes the panel, and goes back to where it was opened from. */
+export function closePanel() {
+  const panel = byId('panel');
+  if (panel.hidden) {
+    return;
+  }
+  panel.hidden = true;
+  panel.replaceChildren();
+  document.body.classList.remove('with-panel');
+  if (cameFrom instanceof HTMLElement && cameFrom.isConnected) {
+    cameFrom.focus();
+  } else {
+    byId('main').focus();
+  }
+}
