@@ -9,13 +9,15 @@ const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The path behind `/explorer`, the content type, and the text.
-const FILES: [(&str, &str, &str); 21] = [
+const FILES: [(&str, &str, &str); 28] = [
     ("", HTML, include_str!("page/index.html")),
     ("/style.css", CSS, include_str!("page/style.css")),
     ("/grid.css", CSS, include_str!("page/grid.css")),
     ("/explain.css", CSS, include_str!("page/explain.css")),
     ("/entity.css", CSS, include_str!("page/entity.css")),
     ("/load.css", CSS, include_str!("page/load.css")),
+    ("/home.css", CSS, include_str!("page/home.css")),
+    ("/import.css", CSS, include_str!("page/import.css")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
     ("/main.js", SCRIPT, include_str!("page/main.js")),
     ("/api.js", SCRIPT, include_str!("page/api.js")),
@@ -29,6 +31,11 @@ const FILES: [(&str, &str, &str); 21] = [
     ("/entities.js", SCRIPT, include_str!("page/entities.js")),
     ("/entity.js", SCRIPT, include_str!("page/entity.js")),
     ("/bulk.js", SCRIPT, include_str!("page/bulk.js")),
+    ("/home.js", SCRIPT, include_str!("page/home.js")),
+    ("/import.js", SCRIPT, include_str!("page/import.js")),
+    ("/partitions.js", SCRIPT, include_str!("page/partitions.js")),
+    ("/sample.js", SCRIPT, include_str!("page/sample.js")),
+    ("/values.js", SCRIPT, include_str!("page/values.js")),
     ("/design.js", SCRIPT, include_str!("page/design.js")),
     ("/plots.js", SCRIPT, include_str!("page/plots.js")),
 ];

@@ -56,7 +56,7 @@ function noAnswer() {
 
 /**
  * @param {string} path
- * @param {Record<string, string | number | boolean | null>} parameters
+ * @param {Record<string, unknown>} parameters
  * @param {AbortSignal} signal
  * @returns {Promise<any>}
  */
@@ -115,7 +115,7 @@ export class Scope {
    * Makes a call, in the database of the route's account.
    *
    * @param {string} name
-   * @param {Record<string, string | number | boolean | null>} [parameters]
+   * @param {Record<string, unknown>} [parameters]
    * @returns {Promise<any>}
    */
   call(name, parameters = {}) {
@@ -127,7 +127,7 @@ export class Scope {
    * it fails then, the error names the write.
    *
    * @param {string} name
-   * @param {Record<string, string | number | boolean | null>} [parameters]
+   * @param {Record<string, unknown>} [parameters]
    * @returns {Promise<any>}
    */
   async step(name, parameters = {}) {
@@ -147,7 +147,7 @@ export class Scope {
    * Does the same for a call whose answer is shown, unless the part has begun another scope.
    *
    * @param {string} name
-   * @param {Record<string, string | number | boolean | null>} [parameters]
+   * @param {Record<string, unknown>} [parameters]
    * @returns {Promise<any>}
    */
   async change(name, parameters = {}) {
@@ -159,10 +159,17 @@ export class Scope {
   /** Begins a scope of the panel for the same route, unless this one has ended: a replaced view does nothing. */
   forPanel() {
     this.signal.throwIfAborted();
+    if (panel.guard && !panel.guard()) {
+      throw new DOMException('The panel stays', 'AbortError');
+    }
     return panel.begin(this.route);
   }
 
-  /** @returns {Promise<{accounts: string[], canWrite: boolean, version: string}>} */
+  /**
+   * Returns the accounts, where clients reach them, and the keys that are public.
+   *
+   * @returns {Promise<{accounts: string[], clients: string, keys: Record<string, string>, canWrite: boolean, version: string}>}
+   */
   hello() {
     return post('', {}, this.signal);
   }
@@ -183,6 +190,12 @@ export class Scope {
 export class Part {
   #last = new AbortController();
   #outer;
+  /**
+   * Returns whether what the part shows may go. If not, it asks for it.
+   *
+   * @type {(() => boolean) | null}
+   */
+  guard = null;
 
   /** @param {AbortSignal} [outer] of the scope that has shown this part, and ends it */
   constructor(outer) {

@@ -9,8 +9,6 @@ import { go } from './route.js';
 
 /** The most entities of one transaction of a delete. */
 const STEP = 1000;
-/** The number of characters of a file that the first call of an import has. */
-const PART = 65_536;
 
 const tablesChanged = () => dispatchEvent(new Event('tables-changed'));
 
@@ -171,87 +169,4 @@ export function exportEntities(scope) {
     'CSV is refused if a spreadsheet would execute a text as a formula.'),
   labelled('Format', format), element('button', { class: 'primary' }, 'Export')));
   format.focus();
-}
-
-/** @param {File} file */
-async function* textsOf(file) {
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  const reader = file.stream().getReader();
-  let read = 0;
-  for (let isLast = false; !isLast;) {
-    const { value, done } = await reader.read();
-    isLast = done;
-    read += value?.length ?? 0;
-    let more;
-    try {
-      more = decoder.decode(value, { stream: !isLast });
-    } catch {
-      throw new Problem(400, 'InvalidInput', 'The file is not UTF-8.');
-    }
-    yield { more, read, isLast };
-  }
-}
-
-/** @param {Scope} scope */
-export function importEntities(scope) {
-  const { table } = scope.route;
-  const file = element('input', { type: 'file', required: true, accept: '.jsonl,.ndjson,.json,.csv,.txt' });
-  const mode = element('select', {},
-    element('option', { value: 'insert' }, 'stop'),
-    element('option', { value: 'replace' }, 'replace it'),
-    element('option', { value: 'merge' }, 'merge into it'));
-  const progress = element('progress', { max: 1, value: 0, 'aria-label': 'Imported', hidden: true });
-  const told = element('p', { role: 'status' });
-  let goesOn = false;
-  openPanel('Import', form(async () => {
-    const chosen = file.files?.[0];
-    if (!chosen || goesOn) {
-      return;
-    }
-    goesOn = true;
-    progress.hidden = false;
-    const isCsv = /\.(csv|txt)$/i.test(chosen.name);
-    let text = '';
-    let length = PART;
-    let written = 0;
-    /** @type {{head: string | null, line: number}} */
-    let { head, line } = { head: null, line: 1 };
-    try {
-      for await (const { more, read, isLast } of textsOf(chosen)) {
-        text += more;
-        while (told.isConnected && (text.length >= length || (isLast && text))) {
-          // A character of two units is not divided.
-          const part = text.slice(0, /[\uD800-\uDBFF]/.test(text.charAt(length - 1)) ? length + 1 : length);
-          const answer = await scope.step('import_entities', {
-            table, mode: mode.value, isCsv, head, part, line, isLast: isLast && part.length === text.length,
-          });
-          text = text.slice(answer.taken);
-          length = 2 * (answer.taken || length);
-          written += answer.written;
-          ({ head, line } = answer);
-          told.textContent = `Imported ${number(written)}.`;
-          progress.value = read / Math.max(chosen.size, 1);
-        }
-        if (!told.isConnected) {
-          break;
-        }
-      }
-    } catch (error) {
-      if (error instanceof Problem) {
-        error.hint = `${number(written)} entities were written before. ${error.hint ?? ''}`;
-      }
-      throw error;
-    } finally {
-      goesOn = false;
-      tablesChanged();
-    }
-    say(`Imported ${number(written)} entities${text ? ', then stopped' : ''}.`);
-    scope.signal.throwIfAborted();
-    closePanel();
-    go({});
-  },
-  element('p', {}, 'JSON lines or CSV, as the export writes them. Each 200 entities are a transaction.'),
-  labelled('File', file), labelled('If an entity exists', mode), progress, told,
-  element('button', { class: 'primary' }, 'Import')));
-  file.focus();
 }

@@ -182,5 +182,8 @@ export async function showChanges(main, scope) {
     : list('Change feeds', ['Feed', 'Tables', 'Retains', 'State', ''], feeds.map((feed) => [
       feed.name, (feed.tables ?? []).join(', '), bytes(feed.retainedBytes ?? 0),
       `${feed.walStatus ?? 'its slot is gone'}${feed.isActive ? ', being read' : ''}`,
-      button('Look', () => look(feed.name), { 'aria-label': `Look at the changes of ${feed.name}` })])), changes);
+      button('Look', () => look(feed.name), { 'aria-label': `Look at the changes of ${feed.name}` })])), changes,
+  element('p', { class: 'quiet' },
+    'A feed forgets what its reader has confirmed. If there is an archive, it has the earlier versions of entities: ',
+    element('code', {}, `table-service-copy history --from ARCHIVE --table ${scope.route.table} --filter FILTER`), '.'));
 }

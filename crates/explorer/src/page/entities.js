@@ -2,9 +2,10 @@
 
 import { Part } from './api.js';
 import { attempt, button, element, form, labelled, number, say, shown } from './dom.js';
-import { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities, importEntities } from './bulk.js';
+import { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities } from './bulk.js';
 import { editEntity, insertEntity } from './entity.js';
-import { explain } from './explain.js';
+import { explain, noteReading } from './explain.js';
+import { importEntities } from './import.js';
 import { go } from './route.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
@@ -41,7 +42,7 @@ export async function showEntities(main, scope, canWrite) {
 
   const plan = new Part(scope.signal);
   const explainFilter = async (/** @type {string} */ filter) => {
-    const problem = await explain(explanation, plan.begin({ ...scope.route, filter }));
+    const problem = await explain(explanation, plan.begin({ ...scope.route, filter }), canWrite);
     if (problem) {
       explanation.replaceChildren(shown(problem));
     }
@@ -56,6 +57,7 @@ export async function showEntities(main, scope, canWrite) {
   const page = await scope.call('query_page', {
     table, filter: filter || null, select: select || null, top: PAGE, token: position || null,
   });
+  noteReading(explanation, scope.route, page);
   /** @type {Set<Entity>} */
   const chosen = new Set();
   const panel = () => scope.forPanel();

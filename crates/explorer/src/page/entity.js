@@ -1,9 +1,12 @@
-// One entity: as a form and as JSON, with its ETag.
+// One entity: as rows of names, types and values, and as JSON.
 
-import { Problem } from './api.js';
-import { button, element, form, labelled, say } from './dom.js';
+import { Problem, panel } from './api.js';
+import { button, byId, element, form, labelled, say } from './dom.js';
+import { icon } from './icons.js';
+import { iconButton } from './menu.js';
 import { closePanel, openPanel } from './panel.js';
 import { go } from './route.js';
+import { TYPES, field, here, textOf, valueOf } from './values.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
 /** @typedef {import('./api.js').Property} Property */
@@ -11,8 +14,6 @@ import { go } from './route.js';
 
 /** Members of JSON that are no properties. The service ignores them, so what somebody has typed would be gone. */
 const IGNORED = /^(?:PartitionKey|RowKey|Timestamp)$|^odata\.|@odata\./;
-
-const TYPES = ['String', 'Int32', 'Int64', 'Double', 'Boolean', 'DateTime', 'Guid', 'Binary'];
 
 /**
  * Closes the panel, and loads the page of entities again.
@@ -22,6 +23,7 @@ const TYPES = ['String', 'Int32', 'Int64', 'Double', 'Boolean', 'DateTime', 'Gui
  */
 function done(scope, words) {
   say(words);
+  panel.guard = null;
   closePanel();
   go(scope.route);
 }
@@ -59,81 +61,202 @@ function edit(scope, title, stored, shown, canWrite) {
   const { table } = scope.route;
   const keys = [field(shown.partitionKey, stored !== null), field(shown.rowKey, stored !== null)];
   const [partitionKey, rowKey] = /** @type {[HTMLTextAreaElement, HTMLTextAreaElement]} */ (keys);
-  const editor = new Editor(scope, shown.properties, canWrite);
+  const editor = new Editor(scope, stored?.properties ?? shown.properties, shown.properties, canWrite);
+  let isSaving = false;
+  const isChanged = () => !isSaving && (editor.isChanged
+    || textOf(partitionKey) !== shown.partitionKey || textOf(rowKey) !== shown.rowKey);
   const save = async () => {
-    const properties = await editor.json();
-    if (stored === null) {
-      await scope.change('insert_entity', { table, partitionKey: partitionKey.value, rowKey: rowKey.value, properties });
-    } else if (!await replace(scope, stored, properties, stored.etag)) {
-      return;
+    isSaving = true;
+    try {
+      const properties = await editor.json();
+      if (stored === null) {
+        await scope.change('insert_entity', { table, partitionKey: partitionKey.value, rowKey: rowKey.value, properties });
+      } else if (!await replace(scope, stored, properties, stored.etag)) {
+        return;
+      }
+      done(scope, 'Saved.');
+    } finally {
+      isSaving = false;
     }
-    done(scope, 'Saved.');
+  };
+  const state = element('span', { class: 'quiet', role: 'status' });
+  const tell = () => {
+    const count = editor.changes;
+    state.textContent = count === 0 ? '' : `${count} changed`;
   };
   const submit = form(save,
-    element('div', { class: 'keys-of-entity' }, labelled('PartitionKey', partitionKey), labelled('RowKey', rowKey)),
-    stored && element('p', { class: 'quiet' }, `Timestamp ${stored.timestamp}`, element('br'), `ETag ${stored.etag}`),
+    element('div', { class: 'keys-of-entity' },
+      labelled('PartitionKey', partitionKey), labelled('RowKey', rowKey),
+      stored && meta('Timestamp', stored.timestamp, here(new Date(stored.timestamp))), stored && meta('ETag', stored.etag)),
     editor.element,
     canWrite && element('div', { class: 'tools actions' },
-      element('button', { class: 'primary' }, stored ? 'Save' : 'Insert'),
-      stored && button('Duplicate', async () => duplicate(scope, await editor.properties(), stored)),
-      stored && button('Change keys', async () => rename(scope, stored, await editor.checked())),
-      stored && button('Delete', () => remove(scope, stored), { class: 'danger' })));
+      saveButton(stored ? 'Save' : 'Insert'), state,
+      element('span', { class: 'end' },
+        stored && button('Duplicate', async () => duplicate(scope, await editor.properties(), stored), { class: 'ghost' }),
+        stored && button('Change keys', async () => rename(scope, stored, await editor.checked()), { class: 'ghost' }),
+        stored && button('Delete', () => remove(scope, stored), { class: 'ghost danger' }))));
+  submit.classList.add('entity');
+  submit.addEventListener('input', tell);
+  submit.addEventListener('editor-changed', tell);
+  submit.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      submit.requestSubmit();
+    }
+  });
   openPanel(title, submit);
-  if (stored === null) {
+  panel.guard = canWrite ? () => askUnlessUnchanged(isChanged) : null;
+  tell();
+  if (stored) {
+    moveBetween(stored);
+  } else {
     partitionKey.focus();
   }
 }
 
-/**
- * The texts that fields began with: a textarea makes \n of \r\n and of \r.
- *
- * @type {WeakMap<HTMLTextAreaElement, string>}
- */
-const originals = new WeakMap();
+/** The button that saves, with its key. */
+function saveButton(/** @type {string} */ text) {
+  return element('button', { class: 'primary', 'aria-label': text, 'aria-keyshortcuts': 'Control+Enter' },
+    text, element('kbd', { 'aria-hidden': 'true' }, 'Ctrl ⏎'));
+}
 
 /**
+ * What the service says of an entity.
+ *
+ * @param {string} name
  * @param {string} value
- * @param {boolean} isReadOnly
+ * @param {string} [title]
  */
-function field(value, isReadOnly) {
-  const made = element('textarea', { rows: 1, spellcheck: 'false', dir: 'auto', readonly: isReadOnly });
-  made.value = value;
-  originals.set(made, value);
-  return made;
+function meta(name, value, title) {
+  return element('p', { class: 'meta' }, element('span', {}, name), element('code', { title: title ?? value }, value));
 }
+
+/** What somebody has just pressed. It is pressed again when changes are discarded. */
+let pressed = /** @type {Element | null} */ (null);
+document.addEventListener('click', ({ target }) => {
+  const found = target instanceof Element ? target.closest('a, button') : null;
+  pressed = found;
+  setTimeout(() => {
+    pressed = pressed === found ? null : pressed;
+  }, 500);
+}, true);
 
 /**
- * Returns the text of a field. A textarea has `\n` for every line end. An unedited text keeps its line ends, and an edited one gets
- * its first line end everywhere.
+ * Returns whether the panel may go. If it has changes, it asks first.
  *
- * @param {HTMLTextAreaElement} made
+ * @param {() => boolean} isChanged
  */
-function textOf(made) {
-  const original = originals.get(made) ?? '';
-  const [end = '\n'] = /\r\n?|\n/.exec(original) ?? [];
-  return made.value === original.replaceAll(/\r\n?/g, '\n') ? original : made.value.replaceAll('\n', end);
+function askUnlessUnchanged(isChanged) {
+  if (!isChanged()) {
+    return true;
+  }
+  const asked = pressed;
+  pressed = null;
+  const keep = element('button', { type: 'button' }, 'Keep editing');
+  const discard = element('button', { type: 'button', class: 'danger' }, 'Discard');
+  const question = element('div', { class: 'unsaved', role: 'alertdialog', 'aria-label': 'Unsaved changes' },
+    element('p', {}, 'The entity has changes that are not saved.'), element('div', { class: 'tools' }, keep, discard));
+  keep.addEventListener('click', () => {
+    question.remove();
+    byId('panel-title').focus();
+  });
+  discard.addEventListener('click', () => {
+    panel.guard = null;
+    if (asked?.isConnected) {
+      /** @type {HTMLElement} */ (asked).click();
+    } else {
+      closePanel();
+    }
+  });
+  question.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') {
+      event.stopPropagation();
+      keep.click();
+    }
+  });
+  byId('panel').querySelector('.unsaved')?.remove();
+  byId('panel').querySelector('.panel-head')?.after(question);
+  keep.focus();
+  return false;
 }
 
-/** The properties of an entity, as fields or as JSON. */
+addEventListener('beforeunload', (event) => {
+  // A browser asks in its own words.
+  if (panel.guard && !panel.guard()) {
+    event.preventDefault();
+  }
+});
+
+/**
+ * Puts buttons for the entities before and after this one into the head of the panel, as the grid shows them.
+ *
+ * @param {Entity} entity
+ */
+function moveBetween(entity) {
+  const label = `Open ${entity.partitionKey} ${entity.rowKey}`;
+  const openers = () => /** @type {HTMLElement[]} */ ([...byId('view').querySelectorAll('button.open')]);
+  const at = openers().findIndex((one) => one.getAttribute('aria-label') === label);
+  if (at < 0) {
+    return;
+  }
+  const count = openers().length;
+  /** @type {[import('./icons.js').Icon, string, number][]} */
+  const ways = [['up', 'Previous entity', at - 1], ['down', 'Next entity', at + 1]];
+  const buttons = ways.map(([name, text, next]) => {
+    const made = iconButton(name, text, () => {
+      openers()[next]?.click();
+    });
+    made.disabled = next < 0 || next >= count;
+    made.title = `${text} (Alt+${name === 'up' ? '↑' : '↓'})`;
+    return made;
+  });
+  byId('panel-title').after(element('small', {}, `${at + 1} of ${count}`), ...buttons);
+}
+
+byId('panel').addEventListener('keydown', (event) => {
+  const name = event.altKey ? { ArrowUp: 'Previous entity', ArrowDown: 'Next entity' }[event.key] : undefined;
+  if (name) {
+    event.preventDefault();
+    /** @type {HTMLElement | null} */ (byId('panel').querySelector(`button[aria-label="${name}"]`))?.click();
+  }
+});
+
+/**
+ * @typedef {object} Row
+ * @property {HTMLInputElement} name
+ * @property {HTMLSelectElement} type
+ * @property {HTMLTextAreaElement} value
+ * @property {HTMLElement} row
+ * @property {Property | null} stored null of one that is added
+ * @property {boolean} isRemoved
+ */
+
+/** The properties of an entity, as rows or as JSON. */
 class Editor {
   /**
    * @param {Scope} scope
-   * @param {Property[]} properties
+   * @param {Property[]} stored
+   * @param {Property[]} properties what the rows begin with
    * @param {boolean} canWrite
    */
-  constructor(scope, properties, canWrite) {
+  constructor(scope, stored, properties, canWrite) {
     this.scope = scope;
+    this.stored = stored;
     this.canWrite = canWrite;
-    /** @type {{name: HTMLInputElement, type: HTMLSelectElement, value: HTMLTextAreaElement, row: HTMLElement}[]} */
-    this.rows = [];
+    /** @type {Row[]} */
+    this.all = [];
     this.list = element('div', { class: 'properties' });
     this.text = element('textarea', {
       rows: 16, spellcheck: 'false', 'aria-label': 'Properties as JSON', readonly: !canWrite, hidden: true,
     });
-    this.add = button('Add a property', () => this.addRow(['', 'Edm.String', '', 0])?.name.focus());
-    this.toggle = button('As JSON', () => this.switch(), { 'aria-pressed': 'false' });
-    this.element = element('fieldset', {}, element('legend', {}, 'Properties'),
-      this.list, this.text, element('div', { class: 'tools' }, canWrite && this.add, this.toggle));
+    /** The JSON that was shown first, and whether the rows had changes then. */
+    this.before = { json: '', isChanged: false };
+    const add = () => this.addRow(['', 'Edm.String', '', 0], null).name.focus();
+    this.add = button('', add, { class: 'ghost', 'aria-label': 'Add a property' });
+    this.add.append(icon('plus'), 'Add a property');
+    this.toggle = button('As JSON', () => this.switch(), { class: 'ghost', 'aria-pressed': 'false' });
+    this.element = element('section', { class: 'editor', 'aria-label': 'Properties' }, this.list, this.text,
+      element('div', { class: 'tools' }, canWrite && this.add, this.toggle));
     this.show(properties);
   }
 
@@ -141,36 +264,104 @@ class Editor {
     return !this.text.hidden;
   }
 
+  /** The rows that would be saved. */
+  get rows() {
+    return this.all.filter(({ isRemoved }) => !isRemoved);
+  }
+
+  /** @returns {boolean} */
+  get isChanged() {
+    return this.isJson ? this.before.isChanged || this.text.value !== this.before.json : this.changes > 0;
+  }
+
+  /**
+   * How many properties are added, changed or removed.
+   *
+   * @returns {number}
+   */
+  get changes() {
+    return this.isJson ? Number(this.isChanged) : this.all.filter((row) => stateOf(row) !== '').length;
+  }
+
   /** @param {Property[]} properties */
   show(properties) {
-    this.rows = [];
+    this.all = [];
     this.list.replaceChildren();
+    const stored = new Map(this.stored.map((property) => [property[0], property]));
     for (const property of properties) {
-      this.addRow(property);
+      this.addRow(property, stored.get(property[0]) ?? null);
+      stored.delete(property[0]);
+    }
+    for (const property of stored.values()) {
+      this.addRow(property, property, true);
     }
   }
 
-  /** @param {Property} property */
-  addRow([name, type, text]) {
-    const nameField = element('input', { 'aria-label': 'Name', spellcheck: 'false', readonly: !this.canWrite });
+  /**
+   * @param {Property} property
+   * @param {Property | null} stored
+   * @param {boolean} [isRemoved]
+   */
+  addRow([name, type, text], stored, isRemoved = false) {
+    const nameField = element('input', {
+      'aria-label': 'Name', placeholder: 'Name', spellcheck: 'false', autocomplete: 'off', readonly: !this.canWrite,
+    });
     nameField.value = name;
-    const typeField = element('select', { 'aria-label': `Type of ${name || 'the new property'}`, disabled: !this.canWrite },
+    nameField.title = name;
+    const called = name || 'the new property';
+    const typeField = element('select', { 'aria-label': `Type of ${called}`, disabled: !this.canWrite },
       ...TYPES.map((type) => element('option', { value: `Edm.${type}` }, type)));
     typeField.value = type;
     const value = field(text, !this.canWrite);
-    value.setAttribute('aria-label', `Value of ${name || 'the new property'}`);
     value.rows = Math.min(8, text.split('\n').length + Math.floor(text.length / 60));
-    const row = element('div', { class: 'property' }, nameField, typeField, value);
-    const made = { name: nameField, type: typeField, value, row };
-    if (this.canWrite) {
-      row.append(button('✕', () => {
-        this.rows = this.rows.filter((other) => other !== made);
+    let shown = valueOf(value, type, `Value of ${called}`);
+    const row = element('div', { class: 'property', role: 'group', 'aria-label': called }, nameField, typeField, shown);
+    /** @type {Row} */
+    const made = { name: nameField, type: typeField, value, row, stored, isRemoved };
+    const update = () => {
+      row.dataset['state'] = stateOf(made);
+      row.title = stateOf(made) === 'changed' && stored ? `It was ${stored[2].slice(0, 80)} (${stored[1].slice(4)})` : '';
+      undo.hidden = row.dataset['state'] === '' || stored === null;
+      for (const one of [nameField, typeField, value]) {
+        one.toggleAttribute('disabled', made.isRemoved || (one === typeField && !this.canWrite));
+      }
+      drop.hidden = made.isRemoved;
+      row.dispatchEvent(new Event('editor-changed', { bubbles: true }));
+    };
+    const again = () => {
+      const next = valueOf(value, typeField.value, `Value of ${called}`);
+      shown.replaceWith(next);
+      shown = next;
+      update();
+    };
+    typeField.addEventListener('change', again);
+    row.addEventListener('input', update);
+    const undo = iconButton('reload', `Undo the change of ${called}`, () => {
+      if (stored) {
+        made.isRemoved = false;
+        [nameField.value, typeField.value] = stored;
+        value.value = stored[2];
+        again();
+      }
+    });
+    const drop = iconButton('close', `Remove ${called}`, () => {
+      if (stored) {
+        made.isRemoved = true;
+        update();
+        undo.focus();
+      } else {
+        this.all = this.all.filter((other) => other !== made);
+        row.dispatchEvent(new Event('editor-changed', { bubbles: true }));
         row.remove();
         this.add.focus();
-      }, { 'aria-label': `Remove ${name || 'the new property'}` }));
+      }
+    });
+    if (this.canWrite) {
+      row.append(element('span', { class: 'row-tools' }, undo, drop));
     }
-    this.rows.push(made);
+    this.all.push(made);
     this.list.append(row);
+    update();
     return made;
   }
 
@@ -182,6 +373,11 @@ class Editor {
     const ignored = this.rows.find(({ name }) => IGNORED.test(name.value));
     if (ignored) {
       throw new Problem(400, 'PropertyNameInvalid', `A property cannot have the name ${ignored.name.value}.`);
+    }
+    const invalid = this.rows.find(({ value }) => value.getAttribute('aria-invalid') === 'true');
+    if (invalid) {
+      const hint = 'Each byte has two digits of 0 to 9 and a to f.';
+      throw new Problem(400, 'InvalidInput', `The value of ${invalid.name.value} is no hex.`, hint);
     }
     const properties = this.rows.map(({ name, type, value }) => /** @type {[string, string, string]} */ (
       [name.value, type.value, textOf(value)]));
@@ -205,13 +401,30 @@ class Editor {
     if (this.isJson) {
       this.show(properties);
     } else {
+      this.before = { json, isChanged: this.isChanged };
       this.text.value = json;
     }
     this.text.hidden = !this.text.hidden;
     this.list.hidden = this.isJson;
     this.add.hidden = this.isJson;
     this.toggle.setAttribute('aria-pressed', String(this.isJson));
+    this.element.dispatchEvent(new Event('editor-changed', { bubbles: true }));
   }
+}
+
+/**
+ * Returns added, changed, removed, or nothing for a row that is as it is stored.
+ *
+ * @param {Row} row
+ */
+function stateOf({ name, type, value, stored, isRemoved }) {
+  if (stored === null) {
+    return 'added';
+  }
+  if (isRemoved) {
+    return 'removed';
+  }
+  return name.value === stored[0] && type.value === stored[1] && textOf(value) === stored[2] ? '' : 'changed';
 }
 
 /**
@@ -234,16 +447,16 @@ function payload(properties) {
 }
 
 /**
- * Replaces an entity if it still has that ETag. If not, both versions are shown, and the result is false.
+ * Replaces an entity if it still has that ETag. If not, the versions are shown, and the result is false.
  *
  * @param {Scope} scope
- * @param {Entity} stored
+ * @param {Entity} base what was edited
  * @param {string} properties
  * @param {string} etag
  */
-async function replace(scope, stored, properties, etag) {
+async function replace(scope, base, properties, etag) {
   const { table } = scope.route;
-  const keys = { table, partitionKey: stored.partitionKey, rowKey: stored.rowKey };
+  const keys = { table, partitionKey: base.partitionKey, rowKey: base.rowKey };
   try {
     await scope.change('replace_entity', { ...keys, properties, etag });
     return true;
@@ -253,47 +466,96 @@ async function replace(scope, stored, properties, etag) {
     }
     const current = await scope.call('get_entity', keys);
     const mine = (await scope.call('read_properties', { properties })).properties;
-    showConflict(scope, error, current, mine, properties);
+    showConflict(scope, error, base, current, mine, properties);
     return false;
   }
 }
 
+/** @typedef {Map<string, Property>} Version */
+
+/**
+ * Merges two versions of an entity with the one that both began with. Returns null if they changed a property in different ways.
+ *
+ * @param {Version} base
+ * @param {Version} mine
+ * @param {Version} theirs
+ * @returns {Property[] | null}
+ */
+function merged(base, mine, theirs) {
+  const both = [];
+  for (const name of new Set([...mine.keys(), ...theirs.keys(), ...base.keys()])) {
+    const [own, other] = [mine.get(name), theirs.get(name)];
+    if (isSame(own, other)) {
+      both.push(own);
+    } else if (isSame(own, base.get(name))) {
+      both.push(other);
+    } else if (isSame(other, base.get(name))) {
+      both.push(own);
+    } else {
+      return null;
+    }
+  }
+  return both.filter((property) => property !== undefined);
+}
+
+/**
+ * @param {Property | undefined} one
+ * @param {Property | undefined} other
+ */
+const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+
 /**
  * @param {Scope} scope
  * @param {Problem} error
+ * @param {Entity} base
  * @param {Entity} current
  * @param {Property[]} mine
  * @param {string} properties
  */
-function showConflict(scope, error, current, mine, properties) {
-  const versions = [mine, current.properties].map((list) => new Map(list.map(([name, type, value]) => [name, { type, value }])));
-  const [own, other] = /** @type {[Map<string, {type: string, value: string}>, Map<string, {type: string, value: string}>]} */ (
-    versions);
-  const names = [...new Set([...own.keys(), ...other.keys()])].sort();
-  const cell = (/** @type {{type: string, value: string} | undefined} */ property) => (property
-    ? element('td', {}, element('bdi', {}, property.value), element('small', {}, property.type.slice(4)))
-    : element('td', { class: 'absent' }, element('span', { class: 'empty' }, '(absent)')));
+function showConflict(scope, error, base, current, mine, properties) {
+  const versions = [base.properties, mine, current.properties].map((list) => new Map(list.map((property) => [property[0], property])));
+  const [was, own, other] = /** @type {[Version, Version, Version]} */ (versions);
+  // What differs comes first.
+  const rank = (/** @type {string} */ name) => `${Number(isSame(own.get(name), other.get(name)))}${name}`;
+  const names = [...new Set(versions.flatMap((version) => [...version.keys()]))].sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
+  const cell = (/** @type {Property | undefined} */ property, /** @type {boolean} */ isChanged) => (property
+    ? element('td', { class: isChanged ? 'changed' : '' }, element('bdi', {}, property[2]), element('small', {}, property[1].slice(4)))
+    : element('td', { class: isChanged ? 'absent changed' : 'absent' }, element('span', { class: 'empty' }, '(absent)')));
   const rows = names.map((name) => {
-    const differs = JSON.stringify(own.get(name)) !== JSON.stringify(other.get(name));
-    return element('tr', { class: differs ? 'differs' : '' },
-      element('th', { scope: 'row' }, element('bdi', {}, name), differs && element('small', {}, 'differs')),
-      cell(own.get(name)), cell(other.get(name)));
+    const [first, ours, theirs] = [was.get(name), own.get(name), other.get(name)];
+    const differs = !isSame(ours, theirs);
+    const isBoth = differs && !isSame(first, ours) && !isSame(first, theirs);
+    return element('tr', { class: isBoth ? 'differs both' : differs ? 'differs' : '' },
+      element('th', { scope: 'row' }, element('bdi', {}, name), differs && element('small', {}, isBoth ? 'both changed it' : 'differs')),
+      cell(first, false), cell(ours, !isSame(first, ours)), cell(theirs, !isSame(first, theirs)));
   });
+  const both = merged(was, own, other);
+  const head = (/** @type {string} */ text) => element('th', { scope: 'col' }, text);
   openPanel('Somebody else has changed the entity',
     element('p', {}, element('strong', {}, `${error.code}: `), error.message),
-    element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Both versions' },
+    element('p', { class: 'quiet' }, both
+      ? 'You and they changed different properties, so both changes can be kept.'
+      : 'You and they changed the same property. Choose what it shall be.'),
+    element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'The versions' },
       element('table', { class: 'versions' },
-        element('thead', {}, element('tr', {}, element('th', { scope: 'col' }, 'Property'),
-          element('th', { scope: 'col' }, 'Yours'), element('th', { scope: 'col' }, `Stored at ${current.timestamp}`))),
+        element('thead', {}, element('tr', {}, head('Property'), head('It was'), head('Yours'), head('Theirs'))),
         element('tbody', {}, ...rows))),
+    element('p', { class: 'quiet' }, `Theirs was stored at ${current.timestamp}.`),
     element('div', { class: 'tools' },
-      button('Edit what is stored', () => edit(scope, 'Entity', current, current, true)),
+      both && button('Keep both', async () => {
+        const joined = payload(both.map(([name, type, value]) => [name, type, value]));
+        if (await replace(scope, current, joined, current.etag)) {
+          done(scope, 'Saved.');
+        }
+      }, { class: 'primary' }),
       button('Edit yours', () => edit(scope, 'Entity', current, { ...current, properties: mine }, true)),
+      button('Edit what is stored', () => edit(scope, 'Entity', current, current, true)),
       button('Replace it by yours', async () => {
         if (await replace(scope, current, properties, current.etag)) {
           done(scope, 'Saved.');
         }
       }, { class: 'danger' })));
+  panel.guard = () => askUnlessUnchanged(() => !scope.signal.aborted && byId('panel').querySelector('.versions') !== null);
 }
 
 /**

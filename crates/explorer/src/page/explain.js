@@ -1,27 +1,72 @@
-// How PostgreSQL would find the entities of a filter.
+// How PostgreSQL would find the entities of a filter, as a picture: the key ranges on a line, and how much is read for what is found.
 
 import { Problem } from './api.js';
-import { element } from './dom.js';
+import { button, element, number, say } from './dom.js';
+import { go } from './route.js';
+
+/** @typedef {import('./api.js').Scope} Scope */
+/** @typedef {{access: string, key_ranges: string[] | null, residual: string | null, sql: string, plan: string}} Explained */
+
+/** The most ranges on the line. */
+const RANGES = 8;
+/** A scan is worth an index if it has read so many rows for nothing. */
+const WASTE = 100;
+
+/** What the access classes mean. */
+const CLASSES = new Map([
+  ['point query', 'reads what has just these keys'],
+  ['row range scan', 'reads entities of one partition'],
+  ['property index scan', 'reads what a property index names'],
+  ['partition range scan', 'reads all entities of several partitions'],
+  ['table scan', 'reads all entities'],
+  ['nothing', 'reads nothing, because no entity can satisfy the filter'],
+]);
+
+/** The access class in plain words. */
+function inWords(/** @type {Explained} */ { access, key_ranges: ranges }) {
+  const keys = new Set((ranges ?? []).map((text) => rangeOf(text)?.[0]?.key));
+  return access === 'row range scan' && keys.size > 1 ? `reads entities of ${number(keys.size)} partitions` : CLASSES.get(access) ?? '';
+}
+
+/** What the last page of entities has read. */
+let lately = { what: '', read: 0, returned: 0 };
+
+/** The page of a filter, without its position. */
+const pageOf = (/** @type {import('./route.js').Route} */ { account, table, filter }) => JSON.stringify([account, table, filter]);
 
 /**
  * Shows it, and returns null. Of a filter that cannot be executed it shows nothing, and returns the error.
  *
  * @param {HTMLElement} where
- * @param {import('./api.js').Scope} scope
+ * @param {Scope} scope
+ * @param {boolean} [canWrite]
  * @returns {Promise<Problem | null>}
  */
-export async function explain(where, scope) {
+export async function explain(where, scope, canWrite = false) {
   const { table, filter } = scope.route;
   try {
+    /** @type {Explained} */
     const found = await scope.call('explain_query', { table, filter: filter || null });
-    const isSlow = /scan$/.test(found.access) && /^(table|partition)/.test(found.access) && Boolean(found.residual);
+    const isScan = ['table scan', 'partition range scan'].includes(found.access);
+    const isSlow = isScan && Boolean(found.residual);
+    const property = isSlow && canWrite ? await indexable(scope, found.residual ?? '') : null;
+    const read = element('span', { class: 'reading' });
+    const advice = element('span', { class: 'advice', hidden: true }, property && button(`Create an index on ${property}`, async () => {
+      await scope.change('create_property_index', { table, property });
+      say(`There is an index on ${property}.`);
+      go({});
+    }));
     where.replaceChildren(
       element('span', { class: isSlow ? 'badge slow' : 'badge' }, found.access),
-      ...(found.key_ranges ?? []).slice(0, 8).map((/** @type {string} */ range) => element('code', {}, range)),
-      found.key_ranges?.length > 8 ? `and ${found.key_ranges.length - 8} more ranges` : '',
-      found.residual ? element('span', {}, 'tested on each row: ', element('code', {}, found.residual)) : '',
+      element('span', { class: 'plain' }, inWords(found)),
+      found.residual ? element('span', { class: 'residual' }, 'tested on each row: ', element('code', {}, found.residual)) : '',
+      read, advice,
       element('details', {}, element('summary', {}, 'SQL and plan'),
-        element('pre', { tabindex: '0' }, found.sql), element('pre', { tabindex: '0' }, found.plan)));
+        element('p', {}, 'Key ranges ', ...(found.key_ranges ?? []).slice(0, 100).map((range) => element('code', {}, range))),
+        element('pre', { tabindex: '0' }, found.sql), element('pre', { tabindex: '0' }, found.plan)),
+      line(found.key_ranges ?? []));
+    where.dataset['page'] = pageOf(scope.route);
+    showReading(where);
     return null;
   } catch (error) {
     if (!(error instanceof Problem)) {
@@ -30,4 +75,148 @@ export async function explain(where, scope) {
     where.replaceChildren();
     return error;
   }
+}
+
+/**
+ * Notes what a page has read, and shows it beside how its filter is executed.
+ *
+ * @param {HTMLElement} where
+ * @param {import('./route.js').Route} route
+ * @param {{entities: unknown[], read: number | null}} page
+ */
+export function noteReading(where, route, { entities, read }) {
+  lately = { what: pageOf(route), read: read ?? 0, returned: entities.length };
+  showReading(where);
+}
+
+/** @param {HTMLElement} where */
+function showReading(where) {
+  const [reading, advice] = [where.querySelector('.reading'), where.querySelector('.advice')];
+  const isKnown = where.dataset['page'] === lately.what;
+  // What was read elsewhere, such as on another server, is not counted.
+  const isCounted = isKnown && lately.read >= lately.returned && lately.read > 0;
+  if (reading && isCounted) {
+    const { read, returned } = lately;
+    const waste = read > 2 * returned + WASTE;
+    reading.replaceChildren(
+      meter(returned / read), element('span', { class: waste ? 'waste' : '' }, `${number(read)} read, ${number(returned)} returned`));
+    reading.setAttribute('title', 'Rows that PostgreSQL has read for this page, and entities of this page');
+  }
+  if (advice instanceof HTMLElement) {
+    const isWorth = !isCounted || lately.read > 2 * lately.returned + WASTE;
+    advice.hidden = advice.childElementCount === 0 || !isWorth;
+  }
+}
+
+/** A part of a whole, as a small bar. */
+function meter(/** @type {number} */ part) {
+  return element('meter', { min: 0, max: 1, value: part, 'aria-hidden': 'true' });
+}
+
+/**
+ * Returns the property of a condition that an index would serve and that has none; or null.
+ *
+ * @param {Scope} scope
+ * @param {string} residual
+ */
+async function indexable(scope, residual) {
+  const names = conditions(residual).flatMap((condition) => {
+    const [, name = ''] = /^([A-Za-z_]\w*) (?:eq|gt|ge|lt|le) /.exec(condition) ?? [];
+    return name === '' || ['PartitionKey', 'RowKey', 'Timestamp'].includes(name) ? [] : [name];
+  });
+  if (names.length === 0) {
+    return null;
+  }
+  /** @type {{property: string}[]} */
+  const indexes = await scope.call('query_property_indexes', { table: scope.route.table });
+  return indexes.some(({ property }) => names.includes(property)) ? null : names[0] ?? null;
+}
+
+/**
+ * Returns the conditions that all have to hold.
+ *
+ * @param {string} filter
+ */
+export function conditions(filter) {
+  const words = filter.match(/'(?:[^']|'')*'|[()]|[^\s()']+|\s+/g) ?? [];
+  const parts = [''];
+  let depth = 0;
+  for (const word of words) {
+    depth += Number(word === '(') - Number(word === ')');
+    if (depth === 0 && word === 'or') {
+      return [];
+    }
+    if (depth === 0 && word === 'and') {
+      parts.push('');
+    } else {
+      parts[parts.length - 1] += word;
+    }
+  }
+  return parts.map((part) => part.trim());
+}
+
+/**
+ * Null for an open end. Without a row it is the whole partition.
+ *
+ * @typedef {{key: string, row: string | null, isIn: boolean} | null} Bound
+ */
+
+/**
+ * Reads a key range: `[('a','1'), ('a','5'))`, with `-∞` and `+∞` for open ends.
+ *
+ * @param {string} text
+ * @returns {[lower: Bound, upper: Bound] | null}
+ */
+export function rangeOf(text) {
+  const bound = /\('((?:[^']|'')*)',(?:'((?:[^']|'')*)'|[-+]∞)\)|[-+]∞/gs;
+  const [lower, upper, ...more] = [...text.matchAll(bound)];
+  if (!lower || !upper || more.length > 0) {
+    return null;
+  }
+  const read = (/** @type {RegExpMatchArray} */ found, /** @type {boolean} */ isIn) => (found[1] === undefined ? null : {
+    key: found[1].replaceAll("''", "'"), row: found[2]?.replaceAll("''", "'") ?? null, isIn,
+  });
+  return [read(lower, text.startsWith('[')), read(upper, text.endsWith(']'))];
+}
+
+/** A key as people write it. */
+const named = (/** @type {NonNullable<Bound>} */ { key, row }) => (
+  row === null ? key || '(empty)' : `${key || '(empty)'} / ${row || '(empty)'}`);
+
+/**
+ * The line of all keys, from the first to the last one, with the ranges that are read.
+ *
+ * @param {string[]} texts
+ */
+function line(texts) {
+  const ranges = texts.map(rangeOf).filter((range) => range !== null);
+  if (texts.length === 0 || ranges.length !== texts.length) {
+    return '';
+  }
+  const shown = ranges.slice(0, RANGES);
+  const parts = shown.flatMap(([lower, upper], index) => {
+    const isWithin = lower !== null && upper !== null && lower.key === upper.key;
+    const isPoint = isWithin && lower.row !== null && upper.row === lower.row;
+    const isPartition = isWithin && lower.row === null && upper.row === null;
+    /** @type {string[]} */
+    const texts = [];
+    if (isPoint || isPartition) {
+      texts.push(named(lower));
+    } else if (lower !== null || upper !== null) {
+      // The end of a partition that the range begins in needs no second name.
+      texts.push(lower ? named(lower) : '', isWithin ? upper?.row ?? '' : upper ? named(upper) : '');
+    }
+    const end = (/** @type {string} */ side, /** @type {Bound} */ bound) => (bound ? `${side}-${bound.isIn ? 'in' : 'out'}` : '');
+    const kind = isPoint ? 'point' : `range ${end('from', lower)} ${end('to', upper)}`;
+    return [
+      (index > 0 || lower !== null) && element('span', { class: 'gap' }),
+      element('span', { class: kind }, element('i', {}), element('span', { class: 'names' },
+        ...texts.map((text) => element('bdi', { title: text }, text)))),
+      index === shown.length - 1 && upper !== null && element('span', { class: 'gap' }),
+    ];
+  });
+  const more = ranges.length - shown.length;
+  return element('div', { class: 'keyline' },
+    element('span', { class: 'end' }, 'first key'), element('span', { class: 'track' }, ...parts),
+    element('span', { class: 'end' }, more > 0 ? `and ${number(more)} more ranges` : 'last key'));
 }

@@ -5,8 +5,10 @@ import { Part, Problem, isAbort, panel, takeToken } from './api.js';
 import { showAccess, showChanges, showDesign } from './design.js';
 import { attempt, byId, element, say, shown } from './dom.js';
 import { showEntities } from './entities.js';
+import { showHome } from './home.js';
 import { icon } from './icons.js';
 import { closePanel } from './panel.js';
+import { showPartitions } from './partitions.js';
 import { address, go, route } from './route.js';
 import { showLoad } from './plots.js';
 import { markTable, showTables } from './tables.js';
@@ -20,6 +22,7 @@ import { markTable, showTables } from './tables.js';
  */
 const VIEWS = [
   ['entities', 'Entities', showEntities],
+  ['partitions', 'Partitions', showPartitions],
   ['design', 'Indexes and expiry', showDesign],
   ['access', 'Access policies', showAccess],
   ['changes', 'Changes', showChanges],
@@ -31,6 +34,8 @@ const list = new Part();
 let known = null;
 /** The account whose tables are listed. */
 let listed = '';
+/** The address of what is shown. */
+let place = '';
 /** Account, table and view of the last route. */
 let seen = '';
 
@@ -42,9 +47,14 @@ async function show() {
     listed = '';
     byId('view').replaceChildren();
   }
+  if (!closePanel()) {
+    // The address stays that of what is shown, until its changes are discarded.
+    history.replaceState(null, '', place);
+    return;
+  }
+  place = location.hash || '#';
   const scope = view.begin(route());
   panel.leave();
-  closePanel();
   foldTables();
   markTable(byId('tables'));
   try {
@@ -113,7 +123,7 @@ async function showRoute(scope) {
     return;
   }
   if (!table) {
-    next.append(element('p', { class: 'quiet' }, 'Choose a table.'));
+    await showHome(next, scope, canWrite);
     return;
   }
   const [, , showView] = VIEWS.find(([name]) => name === view) ?? /** @type {typeof VIEWS[0] & {}} */ (VIEWS[0]);

@@ -1,5 +1,6 @@
 // The panel, the part beside the view for questions and for editing.
 
+import { panel as part } from './api.js';
 import { append, button, byId, element } from './dom.js';
 import { icon } from './icons.js';
 
@@ -16,6 +17,7 @@ export function openPanel(title, ...children) {
   if (panel.hidden) {
     cameFrom = document.activeElement;
   }
+  part.guard = null;
   const heading = element('h2', { id: 'panel-title', tabindex: '-1' }, title);
   const close = button('', closePanel, { class: 'ghost icon-only', 'aria-label': 'Close', title: 'Close' });
   close.append(icon('close'));
@@ -30,12 +32,16 @@ export function openPanel(title, ...children) {
 /** @type {Element | null} */
 let cameFrom = null;
 
-/** Closes the panel, and goes back to where it was opened from. */
+/** Closes the panel, unless it has to ask first, and goes back to where it was opened from. Returns whether it is closed. */
 export function closePanel() {
   const panel = byId('panel');
   if (panel.hidden) {
-    return;
+    return true;
   }
+  if (part.guard && !part.guard()) {
+    return false;
+  }
+  part.guard = null;
   panel.hidden = true;
   panel.replaceChildren();
   document.body.classList.remove('with-panel');
@@ -44,4 +50,5 @@ export function closePanel() {
   } else {
     byId('main').focus();
   }
+  return true;
 }

@@ -2,44 +2,68 @@
 
 import { isAbort } from './api.js';
 import { element, number, shown, svg } from './dom.js';
+import { address } from './route.js';
 
-/** How often the metrics are read, and how many of the last readings are shown. */
+/** How often the metrics are read, and the time that a plot shows, in milliseconds. */
 const INTERVAL = 2000;
-const READINGS = 60;
+const SPAN = 120_000;
+/** Between two readings of this distance nobody has looked, so no line is drawn. */
+const GAP = 3 * INTERVAL;
 
+/** @typedef {import('./api.js').Scope} Scope */
 /** @typedef {{name: string, labels: Record<string, string>, value: number}} Sample */
-/** @typedef {{time: number, requests: number, errors: number}} Point */
+/** @typedef {{time: number, requests: number, errors: number, buckets: Map<number, number>}} Reading */
+/** @typedef {{time: number, value: number | null}} Point */
 
 /**
- * @param {HTMLElement} main
- * @param {import('./api.js').Scope} scope
+ * What was read lately, whichever view has asked for it.
+ *
+ * @type {Reading[]}
  */
-export async function showLoad(main, scope) {
-  const plot = element('div', { class: 'plot' });
-  const operations = element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Operations' });
-  const partitions = element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Partitions' });
-  main.append(element('h2', {}, 'Requests a second'), plot,
-    element('h2', {}, 'Operations since the start'), operations,
-    element('h2', {}, 'Most requested partitions'), partitions);
-  /** @type {Point[]} */
-  const points = [];
+const readings = [];
+
+/**
+ * Reads the metrics again and again, as long as the view is shown.
+ *
+ * @param {Scope} scope
+ * @param {(samples: Sample[]) => void} onReading
+ * @param {(error: unknown) => void} onProblem
+ */
+export async function watch(scope, onReading, onProblem) {
   while (!scope.signal.aborted) {
     try {
       const samples = read(await scope.metrics());
-      points.push({ time: performance.now(), ...totals(samples) });
-      points.splice(0, points.length - READINGS);
-      plot.replaceChildren(...drawRates(points));
-      operations.replaceChildren(tableOf(['Operation', 'Requests', 'Errors', 'p50', 'p99'], byOperation(samples)));
-      partitions.replaceChildren(drawPartitions(samples));
+      const time = Date.now();
+      readings.push({ time, ...totals(samples) });
+      readings.splice(0, readings.findIndex((reading) => time - reading.time <= SPAN));
+      onReading(samples);
     } catch (error) {
       if (!isAbort(error)) {
-        plot.replaceChildren(shown(error));
+        onProblem(error);
       }
     }
     await new Promise((resolve) => {
       setTimeout(resolve, INTERVAL);
     });
   }
+}
+
+/**
+ * @param {HTMLElement} main
+ * @param {Scope} scope
+ */
+export async function showLoad(main, scope) {
+  const plots = element('div', { class: 'plots' });
+  const operations = element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Operations' });
+  const partitions = element('div', {});
+  main.append(plots,
+    element('h2', {}, 'Operations since the start'), operations,
+    element('h2', {}, 'Most requested partitions'), partitions);
+  await watch(scope, (samples) => {
+    drawLoad(plots);
+    operations.replaceChildren(tableOf(['Operation', 'Requests', 'Errors', 'p50', 'p99'], byOperation(samples)));
+    partitions.replaceChildren(hotPartitions(samples, null));
+  }, (error) => plots.replaceChildren(shown(error)));
 }
 
 /**
@@ -64,48 +88,145 @@ export function read(text) {
   return samples;
 }
 
+/** The upper end of a bucket of a histogram, in seconds. */
+const endOf = (/** @type {Sample} */ { labels }) => Number((labels['le'] ?? '').replace('+Inf', 'Infinity'));
+
 /** @param {Sample[]} samples */
 function totals(samples) {
   let requests = 0;
   let errors = 0;
-  for (const { name, labels, value } of samples) {
-    if (name === 'table_service_requests_total') {
-      requests += value;
-      errors += labels['code'] ? value : 0;
+  /** @type {Map<number, number>} */
+  const buckets = new Map();
+  for (const sample of samples) {
+    if (sample.name === 'table_service_requests_total') {
+      requests += sample.value;
+      errors += sample.labels['code'] ? sample.value : 0;
+    } else if (sample.name === 'table_service_request_duration_seconds_bucket') {
+      const end = endOf(sample);
+      buckets.set(end, (buckets.get(end) ?? 0) + sample.value);
     }
   }
-  return { requests, errors };
+  return { requests, errors, buckets };
 }
 
-/** @param {Point[]} points */
-function drawRates(points) {
-  const rates = points.slice(1).map((point, index) => {
-    const before = /** @type {Point} */ (points[index]);
-    const seconds = (point.time - before.time) / 1000;
-    const rate = (/** @type {number} */ now, /** @type {number} */ then) => Math.max(now - then, 0) / seconds;
-    return { requests: rate(point.requests, before.requests), errors: rate(point.errors, before.errors) };
+/** Draws requests a second, and the latency that 99 of 100 requests do not exceed. */
+export function drawLoad(/** @type {HTMLElement} */ where) {
+  const steps = readings.slice(1).map((now, index) => {
+    const before = /** @type {Reading} */ (readings[index]);
+    const seconds = (now.time - before.time) / 1000;
+    if (now.time - before.time > GAP) {
+      return { time: now.time, requests: null, errors: null, p99: null };
+    }
+    const rate = (/** @type {number} */ end, /** @type {number} */ begin) => Math.max(end - begin, 0) / seconds;
+    /** @type {[number, number][]} */
+    const buckets = [...now.buckets].map(([end, count]) => [end, count - (before.buckets.get(end) ?? 0)]);
+    const latency = quantileEnd(buckets, 0.99);
+    return {
+      time: now.time, requests: rate(now.requests, before.requests), errors: rate(now.errors, before.errors),
+      p99: latency === null ? null : 1000 * Math.min(latency, 30),
+    };
   });
-  const [width, height] = [600, 120];
-  const most = Math.max(1, ...rates.map(({ requests }) => requests));
-  const line = (/** @type {'requests' | 'errors'} */ series) => rates
-    .map((rate, index) => `${(index * width) / (READINGS - 2)},${height - 2 - (rate[series] / most) * (height - 8)}`).join(' ');
-  const last = rates.at(-1);
-  const words = last ? `${number(Math.round(last.requests))} requests and ${number(Math.round(last.errors))} errors a second now; `
-    + `the most was ${number(Math.round(most))}` : 'The first reading. The next one comes in 2 seconds.';
-  return [
-    svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': words },
-      svg('polyline', { points: line('requests'), class: 'requests' }),
-      svg('polyline', { points: line('errors'), class: 'errors' })),
-    element('p', { class: 'quiet' }, words, '. ', element('span', { class: 'requests' }, '— requests '),
-      element('span', { class: 'errors' }, '--- errors')),
-  ];
+  const line = (/** @type {'requests' | 'errors' | 'p99'} */ series) => steps.map((step) => ({ time: step.time, value: step[series] }));
+  const last = steps.at(-1);
+  const isQuiet = steps.every(({ requests }) => !requests);
+  const rate = (/** @type {number} */ value) => (value > 0 && value < 10 ? value.toFixed(1) : number(Math.round(value)));
+  const now = last?.requests ?? null;
+  const words = now === null ? 'The next reading comes in 2 seconds' : isQuiet ? 'No requests in the last 2 minutes'
+    : `${rate(now)} requests and ${rate(last?.errors ?? 0)} errors a second now`;
+  const p99 = last?.p99 ?? null;
+  const slow = p99 === null ? 'No requests just now' : `99 of 100 requests took at most ${duration(p99)}`;
+  const width = Math.max(240, (where.clientWidth - 16) / (where.clientWidth > 720 ? 2 : 1) - 34);
+  where.replaceChildren(
+    figure('Requests a second', now === null || isQuiet ? '' : rate(now), words, isQuiet ? words : '',
+      chart(width, [['requests', line('requests')], ['errors', line('errors')]], 1, number),
+      element('p', { class: 'legend' },
+        element('span', { class: 'requests' }, 'requests'), element('span', { class: 'errors' }, 'errors'))),
+    figure('Latency, p99', p99 === null ? '' : `≤ ${duration(p99)}`, slow, isQuiet ? words : '',
+      chart(width, [['p99', line('p99')]], 10, duration),
+      element('p', { class: 'legend' }, element('span', { class: 'p99' }, '99 of 100 requests took at most so long'))));
+}
+
+/**
+ * @param {string} title
+ * @param {string} value the value now
+ * @param {string} words what the picture says
+ * @param {string} empty what stands in a picture without lines
+ * @param {SVGElement & {}} picture
+ * @param {HTMLElement} legend
+ */
+function figure(title, value, words, empty, picture, legend) {
+  picture.setAttribute('aria-label', words);
+  return element('figure', { class: 'card plot' },
+    element('figcaption', {}, element('h3', {}, title), element('strong', { class: 'figure' }, value)),
+    element('div', { class: 'picture' }, picture, empty && element('p', { class: 'quiet' }, empty)), legend,
+    element('p', { class: 'sr' }, words, '.'));
+}
+
+/** A number of milliseconds with its unit. */
+function duration(/** @type {number} */ milliseconds) {
+  return milliseconds >= 1000 ? `${Number((milliseconds / 1000).toPrecision(3))} s` : `${Number(milliseconds.toPrecision(3))} ms`;
+}
+
+/** The least round number of 1, 2 or 5 that is at least so much. */
+function round(/** @type {number} */ value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return ([1, 2, 5, 10].find((digit) => digit * power >= value * 0.999) ?? 10) * power;
+}
+
+/**
+ * Draws lines over the last two minutes, with axes.
+ *
+ * @param {number} width
+ * @param {[name: string, points: Point[]][]} series
+ * @param {number} least the least upper end of the axis
+ * @param {(tick: number) => string} unit
+ */
+function chart(width, series, least, unit) {
+  const [height, left, right, top, bottom] = [148, 52, 8, 10, 22];
+  const most = round(Math.max(least, ...series.flatMap(([, points]) => points.map(({ value }) => value ?? 0))));
+  const end = readings.at(-1)?.time ?? Date.now();
+  const x = (/** @type {number} */ time) => left + (1 - (end - time) / SPAN) * (width - left - right);
+  const y = (/** @type {number} */ value) => top + (1 - value / most) * (height - top - bottom);
+  const at = (/** @type {Point} */ { time, value }) => `${x(time).toFixed(1)} ${y(value ?? 0).toFixed(1)}`;
+  const grid = [0, 0.5, 1].map((part) => svg('g', { class: 'tick' },
+    svg('path', { d: `M${left} ${y(part * most)}H${width - right}` }),
+    svg('text', { x: left - 8, y: y(part * most) + 4, 'text-anchor': 'end' }, unit(part * most))));
+  const times = [['−2 min', SPAN, 'start'], ['−1 min', SPAN / 2, 'middle'], ['now', 0, 'end']].map(([text, age, anchor]) => svg('text', {
+    x: x(end - Number(age)), y: height - 4, 'text-anchor': String(anchor),
+  }, String(text)));
+  const lines = series.flatMap(([name, points]) => runs(points).flatMap((run) => {
+    const first = /** @type {Point} */ (run[0]);
+    const final = /** @type {Point} */ (run.at(-1));
+    const area = `M${x(first.time)} ${y(0)}L${run.map(at).join('L')}L${x(final.time)} ${y(0)}Z`;
+    return [
+      name === 'errors' ? null : svg('path', { class: `area ${name}`, d: area }),
+      run.length > 1 ? svg('polyline', { class: name, points: run.map((point) => at(point).replace(' ', ',')).join(' ') })
+        : svg('circle', { class: name, cx: x(first.time), cy: y(first.value ?? 0), r: 2 }),
+    ];
+  }));
+  return svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img' }, ...grid, ...times, ...lines);
+}
+
+/** The parts of a line without gaps. */
+function runs(/** @type {Point[]} */ points) {
+  /** @type {Point[][]} */
+  const all = [[]];
+  for (const point of points) {
+    if (point.value === null) {
+      all.push([]);
+    } else {
+      all.at(-1)?.push(point);
+    }
+  }
+  return all.filter((run) => run.length > 0);
 }
 
 /** @param {Sample[]} samples */
 function byOperation(samples) {
   /** @type {Map<string, {requests: number, errors: number, buckets: [number, number][]}>} */
   const all = new Map();
-  for (const { name, labels, value } of samples) {
+  for (const sample of samples) {
+    const { name, labels, value } = sample;
     const operation = labels['operation'];
     if (operation) {
       const found = all.get(operation) ?? { requests: 0, errors: 0, buckets: [] };
@@ -114,7 +235,7 @@ function byOperation(samples) {
         found.requests += value;
         found.errors += labels['code'] ? value : 0;
       } else if (name === 'table_service_request_duration_seconds_bucket') {
-        found.buckets.push([Number((labels['le'] ?? '').replace('+Inf', 'Infinity')), value]);
+        found.buckets.push([endOf(sample), value]);
       }
     }
   }
@@ -123,40 +244,79 @@ function byOperation(samples) {
 }
 
 /**
+ * Returns the upper end of the bucket that has a quantile, or null if there are no requests.
+ *
  * @param {[number, number][]} buckets upper ends in seconds, and how many requests took at most so long
  * @param {number} part
  */
-export function quantile(buckets, part) {
+function quantileEnd(buckets, part) {
   const sorted = [...buckets].sort((a, b) => a[0] - b[0]);
   const rank = (sorted.at(-1)?.[1] ?? 0) * part;
-  const end = sorted.find(([, count]) => count >= rank && count > 0)?.[0];
-  if (end === undefined) {
+  return sorted.find(([, count]) => count >= rank && count > 0)?.[0] ?? null;
+}
+
+/**
+ * @param {[number, number][]} buckets
+ * @param {number} part
+ */
+export function quantile(buckets, part) {
+  const end = quantileEnd(buckets, part);
+  if (end === null) {
     return '';
   }
   return end === Infinity ? '> 30 s' : `≤ ${end >= 1 ? `${end} s` : `${end * 1000} ms`}`;
 }
 
-/** @param {Sample[]} samples */
-function drawPartitions(samples) {
-  const hot = samples.filter(({ name }) => name === 'table_service_hot_partition_requests');
+/**
+ * The recent requests of the most requested partitions, which are all that the gateway knows by partition.
+ *
+ * @param {Sample[]} samples
+ */
+export function hotOf(samples) {
+  return samples.filter(({ name }) => name === 'table_service_hot_partition_requests').sort((a, b) => b.value - a.value)
+    .map(({ labels, value }) => ({
+      account: labels['account'] ?? '', table: labels['table'] ?? '', partition: labels['partition'] ?? '', value,
+    }));
+}
+
+/** A filter for the entities of a partition. */
+export const filterOf = (/** @type {string} */ partition) => `PartitionKey eq '${partition.replaceAll("'", "''")}'`;
+
+/**
+ * A bar that is so long a part of its place.
+ *
+ * @param {number} part
+ * @param {string} [name]
+ */
+export function bar(part, name = '') {
+  return svg('svg', { viewBox: '0 0 100 8', class: `bar ${name}`, 'aria-hidden': 'true', preserveAspectRatio: 'none' },
+    svg('rect', { width: 100 * Math.min(Math.max(part, 0), 1), height: 8 }));
+}
+
+/**
+ * @param {Sample[]} samples
+ * @param {string | null} account all if it is null
+ */
+export function hotPartitions(samples, account) {
+  const hot = hotOf(samples).filter((one) => account === null || one.account === account);
   if (hot.length === 0) {
     return element('p', { class: 'quiet' }, 'No requests yet.');
   }
-  hot.sort((a, b) => b.value - a.value);
   const most = hot[0]?.value ?? 1;
-  return tableOf(['Table', 'PartitionKey', 'Recent requests', ''], hot.map(({ labels, value }) => [
-    labels['table'] ?? '', labels['partition'] ?? '', number(value),
-    svg('svg', { viewBox: '0 0 100 10', class: 'bar', 'aria-hidden': 'true', preserveAspectRatio: 'none' },
-      svg('rect', { width: (100 * value) / most, height: 10 }))]));
+  return element('ol', { class: 'bars' }, ...hot.map(({ account, table, partition, value }) => element('li', {},
+    element('a', { href: address({ account, table, view: 'entities', filter: filterOf(partition), select: '' }), title: partition },
+      element('span', { class: 'of' }, table), element('bdi', {}, partition === '' ? '(empty)' : partition)),
+    bar(value / most), element('span', { class: 'amount' }, number(value)))));
 }
 
 /**
  * @param {string[]} head
- * @param {(string | Node)[][]} rows
+ * @param {string[][]} rows
  */
 function tableOf(head, rows) {
   return element('table', {},
-    element('thead', {}, element('tr', {}, ...head.map((text) => element(text ? 'th' : 'td', text ? { scope: 'col' } : {}, text)))),
-    element('tbody', {}, ...rows.map((row) => element('tr', {}, ...row.map((value) => element('td', {},
-      typeof value === 'string' ? element('bdi', {}, value) : value))))));
+    element('thead', {}, element('tr', {}, ...head.map((text) => element('th', { scope: 'col' }, text)))),
+    element('tbody', {}, ...(rows.length === 0
+      ? [element('tr', {}, element('td', { colspan: head.length, class: 'quiet' }, 'No requests yet.'))]
+      : rows.map((row) => element('tr', {}, ...row.map((value) => element('td', {}, element('bdi', {}, value))))))));
 }

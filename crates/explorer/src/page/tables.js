@@ -7,7 +7,7 @@ import { closePanel, openPanel } from './panel.js';
 import { address, go, route } from './route.js';
 
 /** @typedef {import('./api.js').Scope} Scope */
-/** @typedef {{name: string, estimate: number | null, bytes: number | null}} Table */
+/** @typedef {{name: string, estimate: number | null, bytes: number | null, indexes: number}} Table */
 
 /**
  * Fills the list, and again when something may have changed.
@@ -50,7 +50,7 @@ export function markTable(/** @type {HTMLElement} */ list) {
 }
 
 /** @param {Scope} scope */
-async function allTables(scope) {
+export async function allTables(scope) {
   /** @type {Table[]} */
   const all = [];
   /** @type {string | null} */
@@ -76,7 +76,7 @@ function item(table) {
 }
 
 /** @param {Scope} scope */
-function newTable(scope) {
+export function newTable(scope) {
   const name = element('input', { required: true, autocomplete: 'off', spellcheck: 'false' });
   openPanel('New table', form(async () => {
     await scope.change('create_table', { table: name.value });

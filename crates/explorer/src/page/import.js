@@ -1,0 +1,257 @@
+// An import: what the beginning of a file looks like, which columns become the keys and the properties, and then the file part by part
+// as it is.
+
+import { Problem } from './api.js';
+import { element, form, labelled, number, say } from './dom.js';
+import { closePanel, openPanel } from './panel.js';
+import { go } from './route.js';
+import { TYPES } from './values.js';
+
+/** @typedef {import('./api.js').Scope} Scope */
+/** @typedef {{name: string, type: string | null}} Column */
+/**
+ * @typedef {object} Preview
+ * @property {'lines' | 'document' | 'csv'} form
+ * @property {string} delimiter
+ * @property {boolean} hasKeys
+ * @property {Column[]} columns
+ * @property {(string | null)[][]} rows
+ * @property {number} read
+ */
+
+/** The number of characters of a file that its preview has, and the first call of its import. */
+const PART = 65_536;
+const FORMS = { lines: 'JSON lines', document: 'a JSON document', csv: 'CSV' };
+/** What people call the columns that are keys here. */
+const KEYS = {
+  PartitionKey: /^(?:partition_?key|pk|tenant|customer|account|country|region|category|group|type)(?:_?id)?$/i,
+  RowKey: /^(?:row_?key|rk|id|_id|key|uuid|guid|code|number|name)$/i,
+};
+
+/**
+ * The texts of a file, in UTF-8 or UTF-16. A compressed one is unpacked.
+ *
+ * @param {File} file
+ */
+async function* textsOf(file) {
+  const stream = /\.gz$/i.test(file.name) ? file.stream().pipeThrough(new DecompressionStream('gzip')) : file.stream();
+  const [first = 0, second = 0] = new Uint8Array(await file.slice(0, 2).arrayBuffer());
+  // As the copy program tells it: by a mark, or by the other byte of the first character, which is of ASCII.
+  const coding = first === 0xff || (first !== 0 && second === 0) ? 'utf-16le' : first === 0xfe || first === 0 ? 'utf-16be' : 'utf-8';
+  const decoder = new TextDecoder(file.size < 2 || /\.gz$/i.test(file.name) ? 'utf-8' : coding, { fatal: true });
+  const reader = stream.getReader();
+  let read = 0;
+  for (let isLast = false; !isLast;) {
+    let more;
+    try {
+      const { value, done } = await reader.read();
+      isLast = done;
+      read += value?.length ?? 0;
+      more = decoder.decode(value, { stream: !isLast });
+    } catch {
+      throw new Problem(400, 'InvalidInput', 'The file is neither UTF-8 nor UTF-16.');
+    }
+    yield { more, read, isLast };
+  }
+}
+
+/**
+ * Reads the beginning of a file.
+ *
+ * @param {Scope} scope
+ * @param {File} file
+ * @returns {Promise<Preview>}
+ */
+async function preview(scope, file) {
+  if (/\.zst$/i.test(file.name)) {
+    throw new Problem(400, 'InvalidInput', 'A browser cannot unpack this file.',
+      'Unpack it with zstd -d, or import it with table-service-copy.');
+  }
+  let part = '';
+  let isWhole = false;
+  for await (const { more, isLast } of textsOf(file)) {
+    part += more;
+    isWhole = isLast;
+    if (part.length > PART) {
+      break;
+    }
+  }
+  return scope.call('preview_import', { isCsv: /\.(?:csv|tsv|txt)(?:\.gz)?$/i.test(file.name), part, isLast: isWhole });
+}
+
+/** @param {Scope} scope */
+export function importEntities(scope) {
+  const { table } = scope.route;
+  const file = element('input', { type: 'file', required: true, accept: '.jsonl,.ndjson,.json,.csv,.tsv,.txt,.gz,.zst' });
+  const mode = element('select', {},
+    element('option', { value: 'insert' }, 'stop'),
+    element('option', { value: 'replace' }, 'replace it'),
+    element('option', { value: 'merge' }, 'merge into it'));
+  const progress = element('progress', { max: 1, value: 0, 'aria-label': 'Imported', hidden: true });
+  const told = element('p', { role: 'status' });
+  const look = element('div', { class: 'look' });
+  let goesOn = false;
+  /** @type {Promise<{found: Preview, mapping: () => object | null}> | null} */
+  let looked = null;
+  file.addEventListener('change', () => {
+    const chosen = file.files?.[0];
+    look.replaceChildren();
+    looked = chosen ? preview(scope, chosen).then((found) => ({ found, mapping: showPreview(look, found) })) : null;
+    // An import says what is wrong. Until then nobody has asked.
+    looked?.catch(() => {});
+  });
+  const start = async () => {
+    const chosen = file.files?.[0];
+    if (!chosen || !looked || goesOn) {
+      return;
+    }
+    goesOn = true;
+    let written = 0;
+    let text = '';
+    try {
+      const { found, mapping } = await looked;
+      const mapped = mapping();
+      progress.hidden = false;
+      let length = PART;
+      /** @type {{head: string | null, line: number, column: number}} */
+      let { head, line, column } = { head: null, line: 1, column: 1 };
+      for await (const { more, read, isLast } of textsOf(chosen)) {
+        text += more;
+        while (told.isConnected && (text.length >= length || (isLast && text))) {
+          // A character of two units is not divided.
+          const part = text.slice(0, /[\uD800-\uDBFF]/.test(text.charAt(length - 1)) ? length + 1 : length);
+          const answer = await scope.step('import_entities', {
+            table, mode: mode.value, form: found.form, delimiter: found.delimiter, mapping: mapped, head, part, line, column,
+            isLast: isLast && part.length === text.length,
+          });
+          text = text.slice(answer.taken);
+          length = 2 * (answer.taken || length);
+          written += answer.written;
+          ({ head, line, column } = answer);
+          told.textContent = `Imported ${number(written)}.`;
+          progress.value = read / Math.max(chosen.size, 1);
+        }
+        if (!told.isConnected) {
+          break;
+        }
+      }
+    } catch (error) {
+      if (error instanceof Problem && written > 0) {
+        error.hint = `${number(written)} entities were written before. ${error.hint ?? ''}`;
+      }
+      throw error;
+    } finally {
+      goesOn = false;
+      dispatchEvent(new Event('tables-changed'));
+    }
+    say(`Imported ${number(written)} entities${text ? ', then stopped' : ''}.`);
+    scope.signal.throwIfAborted();
+    closePanel();
+    go({});
+  };
+  const submit = form(start,
+    element('p', { class: 'quiet' }, 'JSON lines, a JSON array or document, or CSV: the files of an export, of table-service-copy and of '
+      + 'Azure Storage Explorer, and others whose columns become keys. Each 200 entities are a transaction.'),
+    labelled('File', file), labelled('If an entity exists', mode), look, progress, told,
+    element('button', { class: 'primary' }, 'Import'));
+  submit.classList.add('import');
+  openPanel('Import', submit);
+  file.focus();
+}
+
+/**
+ * Shows the first rows, and asks for the keys if the columns have other names. Returns what tells the mapping.
+ *
+ * @param {HTMLElement} where
+ * @param {Preview} found
+ * @returns {() => object | null}
+ */
+function showPreview(where, found) {
+  const { columns, rows, read } = found;
+  const head = element('h3', {}, `${FORMS[found.form]}${found.form === 'csv' && found.delimiter !== ',' ? ` with ${
+    { ';': 'semicolons', '\t': 'tabs', '|': 'bars' }[found.delimiter] ?? found.delimiter}` : ''}`);
+  const table = element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'First rows' });
+  const shown = (/** @type {string[]} */ names) => element('table', {},
+    element('thead', {}, element('tr', {}, ...names.map((name) => element('th', { scope: 'col' }, element('bdi', {}, name))))),
+    element('tbody', {}, ...rows.map((row) => element('tr', {}, ...row.map((text) => element('td', { class: text === null ? 'absent' : '' },
+      text === null ? '' : element('bdi', {}, text)))))));
+  const caption = element('p', { class: 'quiet' }, `The first ${number(rows.length)} of ${
+    read > rows.length ? `at least ${number(read)}` : number(read)} rows.`);
+  if (found.hasKeys || columns.length === 0) {
+    table.replaceChildren(shown(columns.map(({ name }) => name)));
+    where.replaceChildren(head, caption, table);
+    return () => null;
+  }
+  const keys = Object.entries(KEYS).map(([key, pattern]) => keyChoice(key, columns, pattern));
+  const properties = columns.map((column) => propertyChoice(column, found.form === 'csv' ? 'String' : 'as it is'));
+  const update = () => {
+    const taken = new Set(keys.map(({ column }) => column()));
+    columns.forEach(({ name }, index) => {
+      properties[index]?.setKey(taken.has(name) ? keys.filter(({ column }) => column() === name).map(({ key }) => key).join(', ') : '');
+    });
+  };
+  const choices = element('div', { class: 'mapping' }, ...keys.map(({ made }) => made),
+    element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Columns' }, element('table', {},
+      element('thead', {}, element('tr', {},
+        ...['Column', 'becomes the property', 'of type'].map((text) => element('th', { scope: 'col' }, text)))),
+      element('tbody', {}, ...properties.map(({ made }) => made)))));
+  choices.addEventListener('input', update);
+  update();
+  table.replaceChildren(shown(columns.map(({ name }) => name)));
+  where.replaceChildren(head, element('p', {}, 'Its columns are none of entities. Choose what becomes the keys.'), choices, caption, table);
+  return () => ({
+    partitionKey: keys[0]?.value(), rowKey: keys[1]?.value(), columns: properties.flatMap(({ value }) => value() ?? []),
+  });
+}
+
+/**
+ * A choice of the column that becomes a key, or of a text for all entities.
+ *
+ * @param {string} key
+ * @param {Column[]} columns
+ * @param {RegExp} pattern
+ */
+function keyChoice(key, columns, pattern) {
+  const choice = element('select', {}, ...columns.map(({ name }, index) => element('option', { value: String(index) }, name)),
+    element('option', { value: 'text' }, 'the same text for all'));
+  const text = element('input', { 'aria-label': `Text of the ${key}`, spellcheck: 'false', autocomplete: 'off' });
+  const likely = columns.findIndex(({ name }) => pattern.test(name));
+  choice.value = likely >= 0 ? String(likely) : key === 'PartitionKey' ? 'text' : '0';
+  const show = () => {
+    text.hidden = choice.value !== 'text';
+  };
+  choice.addEventListener('input', show);
+  show();
+  const column = () => (choice.value === 'text' ? null : columns[Number(choice.value)]?.name ?? null);
+  return {
+    key, column,
+    made: element('div', { class: 'key-choice' }, labelled(key, choice), text),
+    value: () => (choice.value === 'text' ? { text: text.value } : { column: column() }),
+  };
+}
+
+/**
+ * @param {Column} column
+ * @param {string} otherwise what stands for no type
+ */
+function propertyChoice({ name, type }, otherwise) {
+  const target = element('input', {
+    'aria-label': `Property of ${name}`, spellcheck: 'false', autocomplete: 'off', placeholder: 'left out',
+  });
+  // Names of properties are those of identifiers.
+  target.value = name.replaceAll(/[^\p{L}\p{N}_]/gu, '_').replace(/^(?=\p{N})/u, '_');
+  const types = element('select', { 'aria-label': `Type of ${name}` }, element('option', { value: '' }, otherwise),
+    ...TYPES.filter((one) => one !== otherwise).map((one) => element('option', { value: `Edm.${one}` }, one)));
+  types.value = type ?? '';
+  const note = element('span', { class: 'badge', hidden: true });
+  return {
+    made: element('tr', {}, element('th', { scope: 'row' }, element('bdi', {}, name)),
+      element('td', {}, note, target), element('td', {}, types)),
+    setKey: (/** @type {string} */ key) => {
+      note.textContent = key;
+      note.hidden = key === '';
+      target.hidden = types.hidden = key !== '';
+    },
+    value: () => (target.hidden ? null : { from: name, to: target.value.trim() || null, type: types.value || null }),
+  };
+}

@@ -1,0 +1,314 @@
+// Values as people edit them: a text is the truth, and beside it stands what suits its type: a switch, a date and a time, bytes as hex
+// or as a text, JSON as a tree.
+
+import { element } from './dom.js';
+import { icon } from './icons.js';
+import { opens } from './menu.js';
+
+export const TYPES = ['String', 'Int32', 'Int64', 'Double', 'Boolean', 'DateTime', 'Guid', 'Binary'];
+
+const MOMENT = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d)?)(\.\d+)?Z$/;
+/** The most members of JSON that are shown below one. */
+const MEMBERS = 200;
+
+/**
+ * The texts that fields began with: a textarea makes \n of \r\n and of \r.
+ *
+ * @type {WeakMap<HTMLTextAreaElement, string>}
+ */
+const originals = new WeakMap();
+
+/**
+ * @param {string} value
+ * @param {boolean} isReadOnly
+ */
+export function field(value, isReadOnly) {
+  const made = element('textarea', { rows: 1, spellcheck: 'false', dir: 'auto', readonly: isReadOnly });
+  made.value = value;
+  originals.set(made, value);
+  return made;
+}
+
+/**
+ * Returns the text of a field. A textarea has `\n` for every line end. An unedited text keeps its line ends, and an edited one gets
+ * its first line end everywhere.
+ *
+ * @param {HTMLTextAreaElement} made
+ */
+export function textOf(made) {
+  const original = originals.get(made) ?? '';
+  const [end = '\n'] = /\r\n?|\n/.exec(original) ?? [];
+  return made.value === original.replaceAll(/\r\n?/g, '\n') ? original : made.value.replaceAll('\n', end);
+}
+
+/** Gives a field another text, as if somebody had typed it. */
+function type(/** @type {HTMLTextAreaElement} */ made, /** @type {string} */ text) {
+  made.value = text;
+  made.dispatchEvent(new Event('input', { bubbles: true }));
+}
+
+/**
+ * What stands around the field of a value: it depends on the type, and is made anew when the type changes.
+ *
+ * @param {HTMLTextAreaElement} truth
+ * @param {string} edm
+ * @param {string} label
+ * @returns {HTMLElement}
+ */
+export function valueOf(truth, edm, label) {
+  truth.hidden = false;
+  truth.removeAttribute('aria-invalid');
+  truth.setAttribute('aria-label', label);
+  truth.inputMode = { 'Edm.Int32': 'numeric', 'Edm.Int64': 'numeric', 'Edm.Double': 'decimal' }[edm] ?? '';
+  const value = element('div', { class: 'value' }, truth);
+  if (edm === 'Edm.Boolean') {
+    value.prepend(toggle(truth, label));
+  } else if (edm === 'Edm.DateTime') {
+    value.append(...moment(truth, label));
+  } else if (edm === 'Edm.Binary') {
+    value.append(...binary(truth, label));
+  } else if (edm === 'Edm.String') {
+    value.append(tree(truth, label));
+  }
+  return value;
+}
+
+/** A switch, as long as the text is true or false. */
+function toggle(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ label) {
+  const made = element('button', { type: 'button', role: 'switch', class: 'switch', 'aria-label': label, disabled: truth.readOnly });
+  const word = element('span', {});
+  made.append(element('span', { class: 'knob', 'aria-hidden': 'true' }), word);
+  if (truth.value === '' && !truth.readOnly) {
+    truth.value = 'false';
+  }
+  const show = () => {
+    const isKnown = /^(?:true|false)$/i.test(truth.value);
+    truth.hidden = isKnown;
+    made.hidden = !isKnown;
+    word.textContent = truth.value.toLowerCase();
+    made.setAttribute('aria-checked', String(truth.value.toLowerCase() === 'true'));
+  };
+  truth.addEventListener('input', show);
+  made.addEventListener('click', () => type(truth, String(truth.value.toLowerCase() !== 'true')));
+  show();
+  return made;
+}
+
+/** A date and a time in UTC, and the same moment where the browser is. */
+function moment(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ label) {
+  const local = element('small', {});
+  const show = () => {
+    const time = Date.parse(truth.value);
+    local.textContent = MOMENT.test(truth.value) && !Number.isNaN(time) ? here(new Date(time)) : '';
+  };
+  truth.addEventListener('input', show);
+  show();
+  if (truth.readOnly) {
+    return [local];
+  }
+  const opener = element('button', {
+    type: 'button', class: 'ghost icon-only', 'aria-label': `Choose the ${label.replace('Value', 'date and time')}`, title: 'Date and time',
+  }, icon('clock'));
+  const picker = opens(opener, { role: 'dialog', 'aria-label': 'Date and time in UTC', class: 'menu picker' }, (close) => {
+    const [, day = '', time = '00:00:00', fraction = ''] = MOMENT.exec(truth.value) ?? [];
+    const date = element('input', { type: 'date', value: day, 'aria-label': 'Date' });
+    const clock = element('input', { type: 'time', step: '1', value: time, 'aria-label': 'Time' });
+    const set = () => {
+      if (date.value && clock.value) {
+        // A fraction that the picker does not show stays with its second.
+        const seconds = clock.value.length === 5 ? `${clock.value}:00` : clock.value;
+        const kept = seconds === (time.length === 5 ? `${time}:00` : time) ? fraction : '';
+        type(truth, `${date.value}T${seconds}${kept}Z`);
+      }
+    };
+    date.addEventListener('input', set);
+    clock.addEventListener('input', set);
+    const now = element('button', { type: 'button' }, 'Now');
+    now.addEventListener('click', () => {
+      type(truth, new Date().toISOString());
+      close();
+      opener.focus();
+    });
+    const done = element('button', { type: 'button', class: 'primary' }, 'Done');
+    done.addEventListener('click', () => {
+      close();
+      opener.focus();
+    });
+    return [element('div', { class: 'tools' }, date, clock, element('span', { class: 'quiet' }, 'UTC')),
+      element('div', { class: 'tools' }, done, now)];
+  });
+  return [picker, local];
+}
+
+/** A moment where the browser is, in words. */
+export function here(/** @type {Date} */ date) {
+  return date.toLocaleString('en-GB', {
+    day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit', timeZoneName: 'short',
+  });
+}
+
+/** @returns {Uint8Array | null} null of what is no Base64 */
+function bytesOf(/** @type {string} */ base64) {
+  try {
+    return Uint8Array.from(atob(base64.trim()), (unit) => unit.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}
+
+/** @param {Uint8Array} bytes */
+function base64Of(bytes) {
+  let text = '';
+  for (const byte of bytes) {
+    text += String.fromCharCode(byte);
+  }
+  return btoa(text);
+}
+
+/** Ways to show and to write bytes. Each returns null of what it cannot. */
+const FORMS = {
+  Base64: {
+    show: base64Of,
+    read: bytesOf,
+  },
+  Hex: {
+    show: (/** @type {Uint8Array} */ bytes) => Array.from(bytes, (byte, index) => (
+      byte.toString(16).padStart(2, '0') + (index % 16 === 15 ? '\n' : index % 4 === 3 ? '  ' : ' '))).join('').trimEnd(),
+    read: (/** @type {string} */ text) => {
+      const digits = text.replaceAll(/\s/g, '');
+      return /^(?:[0-9a-f]{2})*$/i.test(digits)
+        ? Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16)) : null;
+    },
+  },
+  Text: {
+    show: (/** @type {Uint8Array} */ bytes) => {
+      try {
+        const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+        return text.includes('\r') ? null : text;
+      } catch {
+        return null;
+      }
+    },
+    read: (/** @type {string} */ text) => new TextEncoder().encode(text),
+  },
+};
+
+/** Bytes as Base64, as hex and as a text. */
+function binary(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ label) {
+  const other = element('textarea', { rows: 1, spellcheck: 'false', readonly: truth.readOnly, hidden: true });
+  const size = element('small', {});
+  const group = element('div', { class: 'segments', role: 'group', 'aria-label': `Form of the ${label.toLowerCase()}` });
+  let form = /** @type {keyof typeof FORMS} */ ('Base64');
+  const show = () => {
+    const bytes = bytesOf(truth.value);
+    size.textContent = bytes ? `${bytes.length} byte${bytes.length === 1 ? '' : 's'}` : '';
+    for (const button of group.querySelectorAll('button')) {
+      const name = /** @type {keyof typeof FORMS} */ (button.textContent);
+      button.disabled = !bytes || FORMS[name].show(bytes) === null;
+      button.setAttribute('aria-pressed', String(name === form));
+    }
+    truth.hidden = form !== 'Base64';
+    other.hidden = form === 'Base64';
+  };
+  const choose = (/** @type {keyof typeof FORMS} */ name) => {
+    form = name;
+    other.value = FORMS[name].show(bytesOf(truth.value) ?? new Uint8Array()) ?? '';
+    other.setAttribute('aria-label', `${label} as ${name.toLowerCase()}`);
+    other.removeAttribute('aria-invalid');
+    truth.removeAttribute('aria-invalid');
+    show();
+  };
+  for (const name of /** @type {(keyof typeof FORMS)[]} */ (Object.keys(FORMS))) {
+    const button = element('button', { type: 'button' }, name);
+    button.addEventListener('click', () => choose(name));
+    group.append(button);
+  }
+  other.addEventListener('input', (event) => {
+    event.stopPropagation();
+    const bytes = FORMS[form].read(other.value);
+    // The editor saves nothing of an invalid field.
+    for (const field of [other, truth]) {
+      field.setAttribute('aria-invalid', String(bytes === null));
+    }
+    type(truth, bytes ? base64Of(bytes) : truth.value);
+  });
+  truth.addEventListener('input', show);
+  choose('Base64');
+  return [other, element('div', { class: 'value-tools' }, group, size)];
+}
+
+/** Lists and objects of JSON in a text can be looked at as a tree. */
+function tree(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ label) {
+  const look = element('button', { type: 'button', class: 'link', 'aria-expanded': 'false', 'aria-label': `${label} as a tree` });
+  const where = element('div', { class: 'tree', hidden: true });
+  const made = element('div', {}, where, element('div', { class: 'value-tools' }, look));
+  const show = () => {
+    const value = parsed(truth.value);
+    made.hidden = value === undefined;
+    if (value === undefined) {
+      where.hidden = true;
+    } else if (!where.hidden) {
+      where.replaceChildren(node('', value, true));
+    }
+    truth.hidden = !where.hidden;
+    look.setAttribute('aria-expanded', String(!where.hidden));
+    look.textContent = where.hidden ? 'Tree' : 'Text';
+  };
+  look.addEventListener('click', () => {
+    where.hidden = !where.hidden;
+    show();
+  });
+  truth.addEventListener('input', show);
+  show();
+  return made;
+}
+
+/** A number as it was written: a browser would round it. */
+class Numeral {
+  /** @param {string} text */
+  constructor(text) {
+    this.text = text;
+  }
+}
+
+/** Returns a list or an object of JSON, or undefined for any other text. */
+function parsed(/** @type {string} */ text) {
+  if (!/^\s*[[{]/.test(text)) {
+    return undefined;
+  }
+  try {
+    /** @type {(key: string, value: unknown, context?: {source?: string}) => unknown} */
+    const keep = (_, value, context) => (typeof value === 'number' ? new Numeral(context?.source ?? String(value)) : value);
+    return JSON.parse(text, keep);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {unknown} value
+ * @param {boolean} [isOpen]
+ * @returns {HTMLElement}
+ */
+function node(name, value, isOpen = false) {
+  const label = name && element('bdi', { class: 'member' }, name, ': ');
+  if (value === null || typeof value !== 'object' || value instanceof Numeral) {
+    const [kind, text] = value instanceof Numeral ? ['number', value.text]
+      : [value === null ? 'null' : typeof value, typeof value === 'string' ? JSON.stringify(value) : String(value)];
+    return element('div', { class: 'leaf' }, label, element('bdi', { class: `json-${kind}` }, text));
+  }
+  const members = Object.entries(value);
+  const isList = Array.isArray(value);
+  const size = `${isList ? '[' : '{'}${members.length}${isList ? ']' : '}'}`;
+  const made = element('details', { open: isOpen }, element('summary', {}, label, element('small', {}, size)));
+  const fill = () => {
+    if (made.open && made.childElementCount === 1) {
+      made.append(...members.slice(0, MEMBERS).map(([key, member]) => node(key, member)),
+        members.length > MEMBERS ? element('small', {}, `and ${members.length - MEMBERS} more`) : '');
+    }
+  };
+  made.addEventListener('toggle', fill);
+  fill();
+  return made;
+}
