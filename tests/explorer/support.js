@@ -81,6 +81,19 @@ const press = async (page, name) => {
   await found.evaluate((one) => one.click());
 };
 
+/** Chooses in the menu of the table. */
+async function choose(page, name) {
+  await press(page, "More actions");
+  await press(page, name);
+}
+
+/** Whether a button or a link with this name can be seen. */
+const visible = (page, name) => page.evaluate((name) => [...document.querySelectorAll("button, a, input")]
+  .some((one) => one.checkVisibility() && (one.getAttribute("aria-label") ?? one.textContent).trim() === name), name);
+
+/** Ticks or unticks a column in the open choice of columns. */
+const tickColumn = (page, name) => page.$eval(`.columns [data-name="${name}"] input`, (one) => one.click());
+
 /** The field with this label. */
 const field = (page, label) =>
   page.waitForFunction(
@@ -165,5 +178,5 @@ function file(name, text) {
 }
 
 module.exports = {
-  PATIENCE, accessible, at, call, close, field, file, fill, grid, holding, named, open, origin, press, reading, says, sql, start, stop, token, writing,
+  PATIENCE, accessible, at, call, choose, close, field, file, fill, grid, holding, named, open, origin, press, reading, says, sql, start, stop, tickColumn, token, visible, writing,
 };

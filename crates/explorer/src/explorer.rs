@@ -84,7 +84,7 @@ impl Explorer {
         {
             return self.downloads.begin(name).await;
         }
-        if let Some(file) = page::file(path).filter(|_| reads) {
+        if let Some(file) = page::file(path, request.headers()).filter(|_| reads) {
             return Ok(file);
         }
         let no_path = || Problem::not_found("The explorer has no such path.");

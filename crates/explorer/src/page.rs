@@ -1,5 +1,16 @@
 //! The files of the page. They are a part of the program.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, ETAG, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
+};
 use http::{Response, StatusCode};
 
 use crate::answer::{Body, full, with};
@@ -9,7 +20,7 @@ const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The path behind `/explorer`, the content type, and the text.
-const FILES: [(&str, &str, &str); 28] = [
+const FILES: &[(&str, &str, &str)] = &[
     ("", HTML, include_str!("page/index.html")),
     ("/style.css", CSS, include_str!("page/style.css")),
     ("/grid.css", CSS, include_str!("page/grid.css")),
@@ -27,6 +38,11 @@ const FILES: [(&str, &str, &str); 28] = [
     ("/icons.js", SCRIPT, include_str!("page/icons.js")),
     ("/menu.js", SCRIPT, include_str!("page/menu.js")),
     ("/panel.js", SCRIPT, include_str!("page/panel.js")),
+    ("/memory.js", SCRIPT, include_str!("page/memory.js")),
+    ("/columns.js", SCRIPT, include_str!("page/columns.js")),
+    ("/grid.js", SCRIPT, include_str!("page/grid.js")),
+    ("/filters.js", SCRIPT, include_str!("page/filters.js")),
+    ("/filter.js", SCRIPT, include_str!("page/filter.js")),
     ("/explain.js", SCRIPT, include_str!("page/explain.js")),
     ("/entities.js", SCRIPT, include_str!("page/entities.js")),
     ("/entity.js", SCRIPT, include_str!("page/entity.js")),
@@ -40,10 +56,52 @@ const FILES: [(&str, &str, &str); 28] = [
     ("/plots.js", SCRIPT, include_str!("page/plots.js")),
 ];
 
-/// Returns the file with a path behind `/explorer`.
-pub fn file(path: &str) -> Option<Response<Body>> {
-    let (_, content_type, text) = FILES.iter().find(|(name, ..)| *name == path)?;
-    Some(with(StatusCode::OK, content_type, full(*text)))
+/// The files as they are sent: by their path.
+static PACKED: LazyLock<HashMap<&str, Packed>> =
+    LazyLock::new(|| FILES.iter().map(|(path, _, text)| (*path, Packed::new(text))).collect());
+
+/// A file with what names its content, and in the form that browsers unpack.
+struct Packed {
+    tag: String,
+    gzip: Option<Bytes>,
+}
+
+impl Packed {
+    fn new(text: &str) -> Packed {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
+        Packed {
+            tag: format!("\"{:016x}\"", hasher.finish()),
+            gzip: written.ok().map(Bytes::from),
+        }
+    }
+}
+
+/// Returns the file with a path behind `/explorer`. A browser keeps it, and asks whether it is still the same.
+pub fn file(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
+    let (name, content_type, text) = FILES.iter().find(|(name, ..)| *name == path)?;
+    let packed = PACKED.get(name)?;
+    let says = |header: HeaderName, word: &str| {
+        let value = headers.get(header).and_then(|value| value.to_str().ok());
+        value.is_some_and(|value| value.split(',').any(|one| one.trim() == word))
+    };
+    let mut response = match &packed.gzip {
+        _ if says(IF_NONE_MATCH, &packed.tag) => with(StatusCode::NOT_MODIFIED, content_type, full("")),
+        Some(gzip) if says(ACCEPT_ENCODING, "gzip") => {
+            let mut response = with(StatusCode::OK, content_type, full(gzip.clone()));
+            let encoding = HeaderValue::from_static("gzip");
+            response.headers_mut().insert(CONTENT_ENCODING, encoding);
+            response
+        }
+        _ => with(StatusCode::OK, content_type, full(*text)),
+    };
+    let own = response.headers_mut();
+    own.insert(ETAG, HeaderValue::from_str(&packed.tag).ok()?);
+    own.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    own.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Some(response)
 }
 
 #[cfg(test)]

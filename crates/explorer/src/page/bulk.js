@@ -1,7 +1,7 @@
 // Actions on many entities or a whole table.
 
 import { Problem, download } from './api.js';
-import { button, element, form, labelled, number, say } from './dom.js';
+import { button, element, entitiesText, form, labelled, number, say } from './dom.js';
 import { closePanel, openPanel } from './panel.js';
 import { go } from './route.js';
 
@@ -17,10 +17,7 @@ const tablesChanged = () => dispatchEvent(new Event('tables-changed'));
  * @param {import('./api.js').Entity[]} entities
  */
 export function deleteSelected(scope, entities) {
-  if (entities.length === 0) {
-    throw new Problem(400, 'InvalidInput', 'No entity is selected.', 'Select some in the first column.');
-  }
-  openPanel(`Delete ${number(entities.length)} entities`,
+  openPanel(`Delete ${entitiesText(entities.length)}`,
     element('p', {}, 'One transaction deletes them, if nobody has changed any of them.'),
     element('ul', {}, ...entities.slice(0, 10).map((entity) => element('li', {},
       element('bdi', {}, entity.partitionKey), ' · ', element('bdi', {}, entity.rowKey)))),
@@ -29,7 +26,7 @@ export function deleteSelected(scope, entities) {
       button('Delete them', async () => {
         const keys = JSON.stringify(entities.map(({ partitionKey, rowKey, etag }) => [partitionKey, rowKey, etag]));
         const { deleted } = await scope.change('delete_entities_by_key', { table: scope.route.table, keys });
-        say(`Deleted ${number(deleted)} entities.`);
+        say(`Deleted ${entitiesText(deleted)}.`);
         closePanel();
         go(scope.route);
       }, { class: 'danger' }),
@@ -43,9 +40,6 @@ export function deleteSelected(scope, entities) {
  */
 export async function deleteByFilter(scope) {
   const { table, filter } = scope.route;
-  if (!filter) {
-    throw new Problem(400, 'InvalidInput', 'There is no filter.', 'Run a filter first. To delete all entities, clear the table.');
-  }
   /** @type {number | null} */
   let count;
   try {
@@ -95,7 +89,7 @@ export async function deleteByFilter(scope) {
       stop.remove();
       tablesChanged();
     }
-    say(`Deleted ${number(deleted)} entities${token ? ', then stopped' : ''}.`);
+    say(`Deleted ${entitiesText(deleted)}${token ? ', then stopped' : ''}.`);
     scope.signal.throwIfAborted();
     closePanel();
     go({});
@@ -103,7 +97,7 @@ export async function deleteByFilter(scope) {
   element('p', {}, 'Filter ', element('code', {}, filter)),
   element('p', {}, count === null
     ? 'They cannot be counted in 5 seconds. Type the name of the table to delete them.'
-    : `It selects ${number(count)} entities. Type this number to delete them.`),
+    : `It selects ${entitiesText(count)}. Type this number to delete them.`),
   element('p', { class: 'quiet' }, `Each ${number(STEP)} are a transaction. What is deleted when you stop stays deleted.`),
   labelled(count === null ? 'Name of the table' : 'Number of entities', typed),
   progress, told, element('button', { class: 'danger' }, 'Delete'));

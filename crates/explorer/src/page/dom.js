@@ -142,7 +142,8 @@ export function shown(error, again) {
  * @param {Element} [asked] what the user has pressed
  */
 export async function attempt(action, asked) {
-  document.querySelectorAll('main .problem').forEach((old) => old.remove());
+  // An error of the filter stays as long as the filter does.
+  document.querySelectorAll('main .problem:not(#explanation *)').forEach((old) => old.remove());
   const isOfView = asked !== undefined && byId('view').contains(asked);
   try {
     await action();
@@ -175,4 +176,9 @@ export function bytes(/** @type {number} */ count) {
 /** A number with separators. */
 export function number(/** @type {number} */ count) {
   return count.toLocaleString('en');
+}
+
+/** A number of entities in words. */
+export function entitiesText(/** @type {number} */ count) {
+  return count === 1 ? '1 entity' : `${number(count)} entities`;
 }

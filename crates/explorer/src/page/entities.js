@@ -1,19 +1,39 @@
-// The entities of a table: a filter, how it is executed, and a page in a grid.
+// The entities of a table: a filter, how it is executed, what one can do, and a page in a grid.
 
-import { Part } from './api.js';
-import { attempt, button, element, form, labelled, number, say, shown } from './dom.js';
+import { Part, Problem } from './api.js';
 import { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities } from './bulk.js';
+import { Columns, picker } from './columns.js';
+import { attempt, button, element, entitiesText, labelled, number, say, shown } from './dom.js';
 import { editEntity, insertEntity } from './entity.js';
 import { explain, noteReading } from './explain.js';
+import { FilterField } from './filter.js';
+import { and, isUnfinished, literal, whyNothing } from './filters.js';
+import { Grid, copy, keysOf, typesOf } from './grid.js';
+import { icon } from './icons.js';
 import { importEntities } from './import.js';
-import { go } from './route.js';
+import { recall, remember } from './memory.js';
+import { iconButton, menu } from './menu.js';
+import { address, go } from './route.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
 /** @typedef {import('./api.js').Scope} Scope */
+/** @typedef {import('./filters.js').Column} Column */
 
-const PAGE = 100;
+/** The numbers of entities that a page can have. */
+const SMALLEST = 100;
+const SIZES = [SMALLEST, 200, 500, 1000];
 /** The pause after the last key before the filter is explained, in milliseconds. */
 const PAUSE = 200;
+/** How many values of a property the filter offers. */
+const OFFERED = 8;
+
+/**
+ * The last page, for what comes after it at the same place: until the new page is there the old one stays, and then it is scrolled
+ * as the old one was.
+ *
+ * @type {{place: string, address: string, grid: Grid | null, explanation: HTMLElement, types: Map<string, Set<string>>} | null}
+ */
+let last = null;
 
 /**
  * @param {HTMLElement} main
@@ -21,168 +41,227 @@ const PAUSE = 200;
  * @param {boolean} canWrite
  */
 export async function showEntities(main, scope, canWrite) {
-  const { table, filter, select, position } = scope.route;
-  const filterField = element('input', {
-    id: 'filter', value: filter, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off',
-    placeholder: "PartitionKey eq 'Sales' and Age gt 30", 'aria-describedby': 'explanation',
-  });
-  const selectField = element('input', {
-    value: select, spellcheck: 'false', autocomplete: 'off', placeholder: 'all', size: '12',
-  });
-  const explanation = element('div', { id: 'explanation' });
-  const search = form(() => go({ filter: filterField.value.trim(), select: selectField.value.trim() }),
-    labelled('Filter', filterField), labelled('Columns', selectField), element('button', { class: 'primary' }, 'Run'));
-  search.className = 'search';
-  search.setAttribute('role', 'search');
-
-  const grid = element('div', { class: 'grid' });
-  const pages = element('div', { class: 'pages' });
-  const tools = element('div', { class: 'tools', role: 'group', 'aria-label': 'Actions' });
-  main.append(search, explanation, tools, grid, pages);
+  const { account, table, filter, select, position } = scope.route;
+  const place = `${account} ${table}`;
+  const before = last?.place === place ? last : null;
+  const explanation = before?.explanation ?? element('div', { id: 'explanation' });
+  const shownBefore = before?.grid?.scrolled ?? { left: 0, top: 0 };
+  const now = {
+    place, address: location.hash, grid: /** @type {Grid | null} */ (null), explanation, types: before?.types ?? new Map(),
+  };
+  last = now;
+  const layout = new Columns(account, table);
+  if (select !== '') {
+    layout.order = select.split(',');
+  }
+  /** @type {Map<string, Column>} */
+  let columns = new Map();
 
   const plan = new Part(scope.signal);
   const explainFilter = async (/** @type {string} */ filter) => {
     const problem = await explain(explanation, plan.begin({ ...scope.route, filter }), canWrite);
     if (problem) {
+      refuse(problem, filter);
+    }
+  };
+  /** Shows an error of the filter below it, and where it is. A filter that somebody still types is only unfinished. */
+  const refuse = (/** @type {Problem} */ problem, /** @type {string} */ text) => {
+    if (document.activeElement === field.input && text !== filter && isUnfinished(text, problem.message)) {
+      explanation.replaceChildren(element('span', {}, `Not finished. ${problem.hint ?? ''}`));
+    } else {
+      field.refuse(problem.message);
       explanation.replaceChildren(shown(problem));
     }
   };
   let timer = 0;
-  filterField.addEventListener('input', () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => attempt(() => explainFilter(filterField.value.trim())), PAUSE);
+  scope.signal.addEventListener('abort', () => clearTimeout(timer));
+  const field = new FilterField(scope.route, {
+    run: (filter) => go({ filter }),
+    changed: (filter) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => attempt(() => explainFilter(filter)), PAUSE);
+    },
+    columns: () => columns,
+    leave: () => now.grid?.go(0, canWrite ? 1 : 0),
   });
-  attempt(() => explainFilter(filter));
 
-  const page = await scope.call('query_page', {
-    table, filter: filter || null, select: select || null, top: PAGE, token: position || null,
-  });
-  noteReading(explanation, scope.route, page);
-  /** @type {Set<Entity>} */
-  const chosen = new Set();
   const panel = () => scope.forPanel();
-  const open = (/** @type {Entity} */ { partitionKey, rowKey }) => editEntity(panel(), partitionKey, rowKey, canWrite);
-  grid.append(table_(page.entities, chosen, canWrite, open));
-  if (page.entities.length === 0) {
-    grid.append(element('p', { class: 'quiet' }, page.token
-      ? 'Nothing found so far. There is more of the table to search.'
-      : 'No entities.'));
-  }
-
-  const count = button('Count exactly', async () => {
+  const more = iconButton('more', 'More actions');
+  const count = async () => {
     const { count } = await scope.call('count_entities', { table, filter: filter || null });
-    say(`${number(count)} entities${filter ? ' match the filter' : ''}.`);
+    say(`${entitiesText(count)}${filter ? ' match the filter' : ''}.`);
+  };
+  const actions = element('div', { class: 'actions', role: 'group', 'aria-label': 'Actions' },
+    picker(layout, () => new Map([...now.types].map(([name, types]) => [name, [...types].join(' or ')])), () => showColumns()),
+    menu(more, 'More actions', [
+      canWrite && { text: 'Import', icon: 'import', action: () => importEntities(panel()) },
+      { text: 'Export', icon: 'export', action: () => exportEntities(panel()) },
+      { text: 'Count exactly', icon: 'count', action: count },
+      canWrite && null,
+      canWrite && filter !== '' && { text: 'Delete by filter', icon: 'trash', isDanger: true, action: () => deleteByFilter(panel()) },
+      canWrite && { text: 'Clear table', icon: 'clear', isDanger: true, action: () => clearTable(panel()) },
+      canWrite && { text: 'Drop table', icon: 'trash', isDanger: true, action: () => dropTable(panel()) },
+    ]),
+    canWrite && insertButton(() => insertEntity(panel())));
+  const selection = element('div', { class: 'selection', role: 'group', 'aria-label': 'Selected entities', hidden: true });
+  const stage = element('div', { class: 'stage fills' }, selection);
+  const pages = element('div', { class: 'pages' });
+  main.classList.add('fills');
+  main.append(element('div', { class: 'toolbar' }, field.element, actions), explanation, stage, pages);
+  if (before?.grid) {
+    before.grid.element.inert = true;
+    stage.append(before.grid.element);
+    before.grid.element.scrollTo(shownBefore);
+  }
+  // An error of the filter is that of the page too, and is shown once.
+  const explained = attempt(() => explain(explanation, plan.begin(scope.route), canWrite));
+
+  const top = pageSize();
+  let page;
+  try {
+    page = await scope.call('query_page', { table, filter: filter || null, select: select || null, top, token: position || null });
+  } catch (error) {
+    before?.grid?.element.remove();
+    if (error instanceof Problem && error.status < 500 && filter !== '') {
+      await explained;
+      refuse(error, filter);
+      return;
+    }
+    throw error;
+  }
+  noteReading(explanation, scope.route, page);
+  const entities = /** @type {Entity[]} */ (page.entities);
+  for (const [name, types] of typesOf(entities)) {
+    now.types.set(name, new Set([...now.types.get(name) ?? [], ...types]));
+  }
+  columns = columnsOf(entities, now.types);
+
+  /** @type {Grid} */
+  const grid = new Grid(entities, layout, {
+    canWrite,
+    open: ({ partitionKey, rowKey }) => editEntity(panel(), partitionKey, rowKey, canWrite),
+    choose: (chosen) => showSelection(chosen),
+    filter: (condition) => go({ filter: and(field.filter, condition) }),
+    whole: async ({ partitionKey, rowKey }, name) => {
+      const entity = await scope.call('get_entity', { table, partitionKey, rowKey });
+      return entity.properties.find((/** @type {[string]} */ [one]) => one === name)?.[2] ?? '';
+    },
   });
-  const exports = [button('Export', () => exportEntities(panel()))];
-  const writes = [
-    button('Insert', () => insertEntity(panel())),
-    button('Delete selected', () => deleteSelected(panel(), [...chosen])),
-    button('Delete by filter', () => deleteByFilter(panel())),
-    button('Import', () => importEntities(panel())),
-    button('Clear table', () => clearTable(panel()), { class: 'danger' }),
-    button('Drop table', () => dropTable(panel()), { class: 'danger' }),
-  ];
-  tools.append(...(canWrite ? writes.slice(0, 4) : []), ...exports, count, ...(canWrite ? writes.slice(4) : []));
+  addEventListener('panel-closed', () => grid.mark(null), { signal: scope.signal });
 
-  pages.append(element('span', {}, `${number(page.entities.length)} entities${page.token ? ', and there are more' : ''}.`));
-  if (position) {
-    pages.append(button('First page', () => go({})));
-    pages.append(button('Back', () => history.back()));
-  }
-  if (page.token) {
-    pages.append(button(page.entities.length ? 'Next page' : 'Search on', () => go({ position: page.token })));
-  }
-}
-
-/** The type without its prefix. */
-const short = (/** @type {string} */ type) => type.replace('Edm.', '');
-
-/**
- * @param {Entity[]} entities
- * @param {Set<Entity>} chosen
- * @param {boolean} canWrite
- * @param {(entity: Entity) => unknown} onOpen
- */
-function table_(entities, chosen, canWrite, onOpen) {
-  /** @type {Map<string, Set<string>>} */
-  const columns = new Map();
-  for (const entity of entities) {
-    for (const [name, type] of entity.properties) {
-      columns.set(name, (columns.get(name) ?? new Set()).add(short(type)));
+  /** Shows the columns that the user has chosen, and writes them into the address, for a colleague. */
+  function showColumns() {
+    const all = layout.sorted(now.types.keys());
+    const wanted = all.filter((name) => !layout.hidden.has(name));
+    const select = wanted.length === all.length ? '' : wanted.join(',');
+    const isLoaded = scope.route.select === '' || wanted.every((name) => scope.route.select.split(',').includes(name));
+    if (isLoaded) {
+      history.replaceState(null, '', address({ select, position }));
+      grid.show();
+    } else {
+      go({ select });
     }
   }
-  const names = [...columns.keys()].sort();
-  const head = (/** @type {string} */ name, /** @type {string} */ type) => element('th', { scope: 'col' },
-    element('bdi', {}, name), type ? element('small', {}, type) : '');
-  const all = element('input', { type: 'checkbox', 'aria-label': 'Select all' });
-  const boxes = entities.map((entity) => {
-    const box = element('input', { type: 'checkbox', 'aria-label': `Select ${entity.partitionKey} ${entity.rowKey}` });
-    box.addEventListener('change', () => (box.checked ? chosen.add(entity) : chosen.delete(entity)));
-    return box;
-  });
-  all.addEventListener('change', () => {
-    entities.forEach((entity, index) => {
-      const box = boxes[index];
-      if (box) {
-        box.checked = all.checked;
-      }
-      if (all.checked) {
-        chosen.add(entity);
-      } else {
-        chosen.delete(entity);
-      }
-    });
-  });
-  const rows = entities.map((entity, index) => {
-    const values = new Map(entity.properties.map((property) => [property[0], property]));
-    const open = button('', () => onOpen(entity), {
-      class: 'open', 'aria-label': `Open ${entity.partitionKey} ${entity.rowKey}`,
-    });
-    open.append(text(entity.partitionKey));
-    return element('tr', {},
-      canWrite && element('td', {}, boxes[index]),
-      element('td', {}, open),
-      element('td', {}, text(entity.rowKey)),
-      element('td', { class: 'quiet' }, entity.timestamp),
-      ...names.map((name) => cell(values.get(name), (columns.get(name)?.size ?? 1) > 1)));
-  });
-  const made = element('table', {},
-    element('thead', {}, element('tr', {}, canWrite && element('td', {}, all),
-      head('PartitionKey', 'String'), head('RowKey', 'String'), head('Timestamp', 'DateTime'),
-      ...names.map((name) => head(name, [...(columns.get(name) ?? [])].sort().join(' or '))))),
-    element('tbody', {}, ...rows));
-  made.addEventListener('keydown', moveBetweenRows);
+  function showSelection(/** @type {Set<Entity>} */ chosen) {
+    selection.hidden = chosen.size === 0;
+    if (chosen.size > 0) {
+      selection.replaceChildren(element('strong', {}, `${number(chosen.size)} selected`),
+        button('Copy keys', () => copy(keysOf(chosen), 'The keys are')),
+        button('Delete', () => deleteSelected(panel(), [...chosen]), { class: 'danger' }),
+        iconButton('close', 'Select none', () => {
+          grid.chosen.clear();
+          grid.showTicks();
+        }));
+    }
+  }
+
+  before?.grid?.element.remove();
+  now.grid = grid;
+  stage.append(grid.element);
+  grid.show();
+  if (before?.address === now.address) {
+    grid.element.scrollTo(shownBefore);
+    grid.showRows();
+  }
+  if (entities.length === 0) {
+    const nothing = element('div', { class: 'nothing' }, element('p', { class: 'quiet' }, page.token
+      ? 'Nothing found so far. There is more of the table to search.'
+      : 'No entities.'));
+    stage.append(nothing);
+    if (filter !== '' && !page.token) {
+      attempt(() => explainNothing(nothing, scope, now.types));
+    }
+  }
+
+  const size = element('select', { 'aria-label': 'Entities of a page', onchange: () => {
+    remember('page', Number(size.value));
+    go({});
+  } }, ...SIZES.map((one) => element('option', { value: one, selected: one === top }, `${one} a page`)));
+  pages.append(element('span', {}, `${entitiesText(entities.length)}${page.token ? ', and there are more' : ''}.`),
+    element('span', { class: 'end' }),
+    labelled('Page', size),
+    ...(position ? [button('First page', () => go({})), button('Back', () => history.back())] : []),
+    ...(page.token ? [button(entities.length ? 'Next page' : 'Search on', () => go({ position: page.token }))] : []));
+}
+
+function insertButton(/** @type {() => unknown} */ action) {
+  const made = button('', action, { class: 'primary', 'aria-label': 'Insert' });
+  made.append(icon('plus'), element('span', {}, 'Insert'));
   return made;
 }
 
+function pageSize() {
+  const kept = recall('page');
+  return SIZES.find((one) => one === kept) ?? SMALLEST;
+}
+
 /**
- * @param {import('./api.js').Property | undefined} property
- * @param {boolean} isMixed whether the column has values of several types
+ * What the filter completes: all properties that were seen, with some of the values of the page.
+ *
+ * @param {Entity[]} entities
+ * @param {Map<string, Set<string>>} types
+ * @returns {Map<string, Column>}
  */
-function cell(property, isMixed) {
-  if (!property) {
-    return element('td', { class: 'absent' });
+function columnsOf(entities, types) {
+  /** @type {Map<string, Set<string>>} */
+  const values = new Map();
+  const note = (/** @type {string} */ name, /** @type {string | null} */ value) => {
+    const some = values.get(name) ?? new Set();
+    values.set(name, some);
+    if (value !== null && some.size < OFFERED) {
+      some.add(value);
+    }
+  };
+  for (const { partitionKey, rowKey, timestamp, properties } of entities) {
+    note('PartitionKey', literal('String', partitionKey));
+    note('RowKey', literal('String', rowKey));
+    note('Timestamp', literal('DateTime', timestamp));
+    for (const [name, type, value, length] of properties) {
+      note(name, value.length >= length && length <= 40 ? literal(type.replace('Edm.', ''), value) : null);
+    }
   }
-  const [, type, value, length] = property;
-  const isCut = [...value].length < length;
-  return element('td', { class: `type-${short(type)}` },
-    text(isCut ? `${value}…` : value),
-    isCut && element('small', {}, `${number(length)} characters`),
-    isMixed && element('small', {}, short(type)));
+  const keys = /** @type {[string, Set<string>][]} */ ([
+    ['PartitionKey', new Set(['String'])], ['RowKey', new Set(['String'])], ['Timestamp', new Set(['DateTime'])]]);
+  return new Map([...keys, ...types].map(([name, types]) => [name, { types, values: [...values.get(name) ?? []] }]));
 }
 
-/** A text in a box of its own, so that no direction of writing gets out of it. An empty one can be seen. */
-function text(/** @type {string} */ value) {
-  return value === '' ? element('span', { class: 'empty' }, '(empty)') : element('bdi', {}, value);
-}
-
-/** @param {KeyboardEvent} event */
-function moveBetweenRows(event) {
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  const row = /** @type {HTMLElement} */ (event.target).closest('tbody tr');
-  if (step && row) {
-    const next = step > 0 ? row.nextElementSibling : row.previousElementSibling;
-    /** @type {HTMLElement | null | undefined} */ (next?.querySelector('button.open'))?.focus();
-    event.preventDefault();
+/**
+ * Says why a filter has found nothing, if the first page of the table shows it.
+ *
+ * @param {HTMLElement} where
+ * @param {Scope} scope
+ * @param {Map<string, Set<string>>} types that were seen in the table
+ */
+async function explainNothing(where, scope, types) {
+  const { table, filter } = scope.route;
+  const { entities } = await scope.call('query_page', { table, filter: null, select: null, top: 100, token: null });
+  if (entities.length === 0) {
+    where.append(element('p', { class: 'quiet' }, 'The table is empty.'));
+    return;
+  }
+  const all = new Map([...types, ...typesOf(entities)]);
+  for (const { reason, mended } of whyNothing(filter, columnsOf(entities, all))) {
+    where.append(element('p', {}, reason, ' ',
+      mended !== null && button('Run it so', () => go({ filter: mended }), { class: 'link', title: mended })));
   }
 }

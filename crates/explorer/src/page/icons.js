@@ -42,5 +42,6 @@ const PATHS = /** @type {const} */ ({
  * @param {Icon} name
  */
 export function icon(name) {
-  return svg('svg', { class: 'icon', viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('path', { d: PATHS[name] }));
+  const isDots = name === 'more' || name === 'grip';
+  return svg('svg', { class: isDots ? 'icon dots' : 'icon', viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('path', { d: PATHS[name] }));
 }

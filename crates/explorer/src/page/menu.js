@@ -1,7 +1,7 @@
 // Menus and other small things that open over the page beside a button. They are popovers of the browser: Escape and a click elsewhere
 // close them, and nothing clips them.
 
-import { attempt, button, element } from './dom.js';
+import { attempt, button, byId, element } from './dom.js';
 import { icon } from './icons.js';
 
 /**
@@ -10,6 +10,7 @@ import { icon } from './icons.js';
  * @property {import('./icons.js').Icon} icon
  * @property {() => unknown} action
  * @property {boolean} [isDanger]
+ * @property {string} [key] that does the same
  */
 
 /**
@@ -27,41 +28,90 @@ export function place(popover, anchor) {
 }
 
 /**
- * A button with what it opens: `fill` makes the content each time that it opens.
+ * A popover whose content `fill` makes each time that it opens. Escape closes it alone, and not the panel.
+ *
+ * @param {Record<string, unknown>} attributes
+ * @param {Element} anchor
+ * @param {() => (Node | false)[]} fill
+ */
+function popoverOf(attributes, anchor, fill) {
+  const popover = element('div', { class: 'menu', popover: 'auto', ...attributes });
+  popover.addEventListener('beforetoggle', (event) => {
+    const isOpening = event.newState === 'open';
+    if (anchor.hasAttribute('aria-expanded')) {
+      anchor.setAttribute('aria-expanded', String(isOpening));
+    }
+    if (isOpening) {
+      popover.replaceChildren(...fill().filter((child) => child !== false));
+    }
+  });
+  popover.addEventListener('toggle', (event) => {
+    if (event.newState === 'open') {
+      place(popover, anchor);
+      /** @type {HTMLElement | null} */ (popover.querySelector('input, button'))?.focus();
+    }
+  });
+  popover.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') {
+      event.stopPropagation();
+    }
+  });
+  return popover;
+}
+
+/**
+ * A button with a popover that it opens.
  *
  * @param {HTMLButtonElement} opener
  * @param {Record<string, unknown>} attributes of the popover
  * @param {(close: () => void) => (Node | false)[]} fill
  */
 export function opens(opener, attributes, fill) {
-  const popover = element('div', { class: 'menu', popover: 'auto', ...attributes });
-  const close = () => popover.hidePopover();
   opener.setAttribute('aria-expanded', 'false');
+  const popover = popoverOf(attributes, opener, () => fill(() => popover.hidePopover()));
   opener.popoverTargetElement = popover;
-  popover.addEventListener('beforetoggle', (event) => {
-    const isOpening = event.newState === 'open';
-    opener.setAttribute('aria-expanded', String(isOpening));
-    if (isOpening) {
-      popover.replaceChildren(...fill(close).filter((child) => child !== false));
-    }
-  });
-  popover.addEventListener('toggle', (event) => {
-    if (event.newState === 'open') {
-      place(popover, opener);
-      /** @type {HTMLElement | null} */ (popover.querySelector('input, button'))?.focus();
-    }
-  });
-  // Escape closes this alone, and not the panel.
-  popover.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape') {
-      event.stopPropagation();
-    }
-  });
   return element('span', { class: 'opens' }, opener, popover);
 }
 
 /**
- * A menu of actions. A false item is none, and a null one is a line between others.
+ * Makes a popover a menu of actions. A false item is none, and a null one is a line between others.
+ *
+ * @param {HTMLElement} popover
+ * @param {HTMLElement} anchor
+ * @param {(Item | false | null)[]} items
+ */
+function entries(popover, anchor, items) {
+  return items.map((item) => {
+    if (!item) {
+      return item === null && element('hr', {});
+    }
+    const entry = element('button', {
+      type: 'button', role: 'menuitem', tabindex: '-1', class: item.isDanger ? 'danger' : '',
+    }, icon(item.icon), element('bdi', {}, item.text), item.key && element('kbd', {}, item.key));
+    entry.addEventListener('click', () => {
+      popover.hidePopover();
+      anchor.focus();
+      attempt(item.action, anchor);
+    });
+    return entry;
+  });
+}
+
+/** Lets arrows move from entry to entry. */
+function moveBetweenEntries(/** @type {KeyboardEvent} */ event) {
+  const popover = /** @type {HTMLElement} */ (event.currentTarget);
+  const all = /** @type {HTMLElement[]} */ ([...popover.querySelectorAll('[role=menuitem]')]);
+  const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+  const next = { ArrowDown: (at + 1) % all.length, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
+  if (next !== undefined && at >= 0) {
+    all.at(next)?.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+/**
+ * A button with a menu of actions.
  *
  * @param {HTMLButtonElement} opener
  * @param {string} label
@@ -69,31 +119,33 @@ export function opens(opener, attributes, fill) {
  */
 export function menu(opener, label, items) {
   opener.setAttribute('aria-haspopup', 'menu');
-  const made = opens(opener, { role: 'menu', 'aria-label': label }, (close) => items.map((item) => {
-    if (!item) {
-      return item === null && element('hr', {});
-    }
-    const entry = element('button', {
-      type: 'button', role: 'menuitem', tabindex: '-1', class: item.isDanger ? 'danger' : '',
-    }, icon(item.icon), item.text);
-    entry.addEventListener('click', () => {
-      close();
-      opener.focus();
-      attempt(item.action);
-    });
-    return entry;
-  }));
-  made.addEventListener('keydown', (event) => {
-    const entries = /** @type {HTMLElement[]} */ ([...made.querySelectorAll('[role=menuitem]')]);
-    const at = entries.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
-    if (next !== undefined && at >= 0) {
-      entries.at(next % entries.length)?.focus();
-      event.preventDefault();
-      event.stopPropagation();
+  opener.setAttribute('aria-expanded', 'false');
+  const popover = popoverOf({ role: 'menu', 'aria-label': label }, opener, () => entries(popover, opener, items));
+  popover.addEventListener('keydown', moveBetweenEntries);
+  opener.popoverTargetElement = popover;
+  return element('span', { class: 'opens' }, opener, popover);
+}
+
+/**
+ * Opens a menu at an element that is no button. It is removed when it closes, and the element gets the focus back.
+ *
+ * @param {HTMLElement} anchor
+ * @param {string} label
+ * @param {(Item | false | null)[]} items
+ */
+export function openMenu(anchor, label, items) {
+  const popover = popoverOf({ role: 'menu', 'aria-label': label }, anchor, () => entries(popover, anchor, items));
+  popover.addEventListener('keydown', moveBetweenEntries);
+  popover.addEventListener('toggle', (event) => {
+    if (event.newState === 'closed') {
+      if (popover.contains(document.activeElement)) {
+        anchor.focus();
+      }
+      popover.remove();
     }
   });
-  return made;
+  byId('main').append(popover);
+  popover.showPopover();
 }
 
 /**

@@ -45,6 +45,7 @@ export function closePanel() {
   panel.hidden = true;
   panel.replaceChildren();
   document.body.classList.remove('with-panel');
+  dispatchEvent(new Event('panel-closed'));
   if (cameFrom instanceof HTMLElement && cameFrom.isConnected) {
     cameFrom.focus();
   } else {

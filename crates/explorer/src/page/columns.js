@@ -1,0 +1,162 @@
+// The columns of a table's grid: which are shown, in which order, and how wide. The browser keeps what a user has changed.
+
+import { element } from './dom.js';
+import { icon } from './icons.js';
+import { recall, remember, texts } from './memory.js';
+import { iconButton, opens } from './menu.js';
+
+/** How many tables are kept. */
+const KEPT = 100;
+const KEY = 'columns';
+/** Widths, in pixels. */
+export const NARROWEST = 48;
+export const WIDEST = 1200;
+
+/** @typedef {{account: string, table: string, order: string[], hidden: string[], widths: [string, number][]}} Kept */
+
+/**
+ * @param {unknown} one
+ * @returns {Kept}
+ */
+function kept(one) {
+  const { account, table, order, hidden, widths } = /** @type {Record<string, unknown>} */ (one ?? {});
+  return {
+    account: String(account),
+    table: String(table),
+    order: texts(order),
+    hidden: texts(hidden),
+    widths: Array.isArray(widths) ? widths.filter((pair) => typeof pair?.[0] === 'string' && Number.isFinite(pair?.[1])) : [],
+  };
+}
+
+/** What a user wants of the columns of a table. */
+export class Columns {
+  /**
+   * @param {string} account
+   * @param {string} table
+   */
+  constructor(account, table) {
+    const all = recall(KEY);
+    const others = (Array.isArray(all) ? all : []).map(kept);
+    const own = others.find((one) => one.account === account && one.table === table) ?? kept({ account, table });
+    this.place = { account, table };
+    this.order = own.order;
+    this.hidden = new Set(own.hidden);
+    this.widths = new Map(own.widths);
+  }
+
+  /**
+   * Puts names into the user's order; new ones follow in the order of the alphabet.
+   *
+   * @param {Iterable<string>} names
+   */
+  sorted(names) {
+    const rank = new Map(this.order.map((name, index) => [name, index]));
+    const end = this.order.length;
+    return [...names].sort((a, b) => (rank.get(a) ?? end) - (rank.get(b) ?? end) || (a < b ? -1 : 1));
+  }
+
+  /**
+   * Moves a name to a place among others.
+   *
+   * @param {string[]} names in their order
+   * @param {string} name
+   * @param {number} to
+   */
+  move(names, name, to) {
+    const rest = names.filter((one) => one !== name);
+    rest.splice(to, 0, name);
+    this.order = rest;
+    this.keep();
+  }
+
+  keep() {
+    const all = recall(KEY);
+    const others = (Array.isArray(all) ? all : []).map(kept)
+      .filter(({ account, table }) => account !== this.place.account || table !== this.place.table);
+    const own = { ...this.place, order: this.order, hidden: [...this.hidden], widths: [...this.widths] };
+    remember(KEY, [own, ...others].slice(0, KEPT));
+  }
+}
+
+/**
+ * A button that opens the choice of columns.
+ *
+ * @param {Columns} columns
+ * @param {() => Map<string, string>} known all names, with their types in words
+ * @param {() => void} changed
+ */
+export function picker(columns, known, changed) {
+  const opener = element('button', { type: 'button', id: 'columns' }, icon('columns'), 'Columns');
+  const fill = () => {
+    const types = known();
+    const list = element('ul', { class: 'columns' });
+    /** @type {string | null} */
+    let dragged = null;
+    const change = () => {
+      columns.keep();
+      changed();
+      show();
+    };
+    const move = (/** @type {string} */ name, /** @type {number} */ by) => {
+      const names = columns.sorted(types.keys());
+      columns.move(names, name, Math.max(0, names.indexOf(name) + by));
+      change();
+      /** @type {HTMLElement | null} */ (list.querySelector(`[data-name=${CSS.escape(name)}] button[data-by="${by}"]`))?.focus();
+    };
+    const item = (/** @type {string} */ name) => {
+      const box = element('input', { type: 'checkbox' });
+      box.checked = !columns.hidden.has(name);
+      box.addEventListener('change', () => {
+        if (box.checked) {
+          columns.hidden.delete(name);
+        } else {
+          columns.hidden.add(name);
+        }
+        change();
+        /** @type {HTMLElement | null} */ (list.querySelector(`[data-name=${CSS.escape(name)}] input`))?.focus();
+      });
+      const step = (/** @type {'up' | 'down'} */ to, /** @type {number} */ by) => {
+        const made = iconButton(to, `Move ${name} ${to}`, () => move(name, by));
+        made.dataset['by'] = String(by);
+        return made;
+      };
+      const row = element('li', { draggable: 'true', 'data-name': name }, icon('grip'),
+        element('label', { class: 'inline' }, box, element('bdi', {}, name), element('small', {}, types.get(name))),
+        step('up', -1), step('down', 1));
+      row.addEventListener('dragstart', () => {
+        dragged = name;
+      });
+      row.addEventListener('dragover', (event) => event.preventDefault());
+      row.addEventListener('drop', (event) => {
+        event.preventDefault();
+        if (dragged !== null && dragged !== name) {
+          const names = columns.sorted(types.keys());
+          columns.move(names, dragged, names.indexOf(name));
+          change();
+        }
+      });
+      return row;
+    };
+    const all = (/** @type {boolean} */ isShown) => () => {
+      columns.hidden = new Set(isShown ? [] : types.keys());
+      change();
+    };
+    const search = element('input', { type: 'search', placeholder: 'Find a column', 'aria-label': 'Find a column' });
+    const show = () => {
+      const wanted = search.value.toLowerCase();
+      list.replaceChildren(...columns.sorted(types.keys()).filter((name) => name.toLowerCase().includes(wanted)).map(item));
+    };
+    search.addEventListener('input', show);
+    show();
+    const link = (/** @type {string} */ text, /** @type {() => void} */ action) => element('button',
+      { type: 'button', class: 'link', onclick: action }, text);
+    return [search, list, element('div', { class: 'tools' }, link('Show all', all(true)), link('Show none', all(false)),
+      link('Reset widths and order', () => {
+        columns.widths.clear();
+        columns.order = [];
+        change();
+      }))];
+  };
+  return opens(opener, { role: 'dialog', 'aria-label': 'Columns' }, fill);
+}
