@@ -273,7 +273,7 @@ test("the row of the open entity is marked, and a page that is read again stays 
 
 test("keys and values are copied with a key, the whole of a value that is cut too", async () => {
   const long = "x".repeat(300);
-  const name = table("Copied", [["p", "1", { Text: long, Number: 5 }], ["p", "2", {}]]);
+  const name = table("Clipped", [["p", "1", { Text: long, Number: 5 }], ["p", "2", {}]]);
   const page = await open();
   await page.browserContext().overridePermissions(origin, ["clipboard-read", "clipboard-write", "clipboard-sanitized-write"]);
   await page.goto(at({ table: name }));

@@ -330,6 +330,18 @@ export class Grid {
     this.cell()?.setAttribute('tabindex', '0');
   }
 
+  /** Scrolls to a row that cannot be seen. */
+  reveal(/** @type {number} */ row) {
+    const top = row * this.row;
+    const { scrollTop, clientHeight } = this.element;
+    if (row >= 0 && top < scrollTop) {
+      this.element.scrollTop = top;
+    } else if (row >= 0 && top + 2 * this.row > scrollTop + clientHeight) {
+      this.element.scrollTop = top + 2 * this.row - clientHeight;
+    }
+    this.showRows();
+  }
+
   /**
    * Goes to a cell.
    *
@@ -339,16 +351,7 @@ export class Grid {
   go(row, column) {
     const last = this.columns.length + this.offset - 1;
     this.at = { row: Math.max(-1, Math.min(row, this.entities.length - 1)), column: Math.max(0, Math.min(column, last)) };
-    if (this.at.row >= 0) {
-      const top = this.at.row * this.row;
-      const { scrollTop, clientHeight } = this.element;
-      if (top < scrollTop) {
-        this.element.scrollTop = top;
-      } else if (top + 2 * this.row > scrollTop + clientHeight) {
-        this.element.scrollTop = top + 2 * this.row - clientHeight;
-      }
-      this.showRows();
-    }
+    this.reveal(this.at.row);
     this.markCell();
     const cell = this.cell();
     cell?.focus({ preventScroll: true });
@@ -417,6 +420,7 @@ export class Grid {
     if (entity) {
       await this.actions.open(entity);
       this.mark(entity);
+      this.reveal(index);
     }
   }
 
