@@ -9,40 +9,25 @@ const os = require("node:os");
 const path = require("node:path");
 const { after, before, test } = require("node:test");
 const {
-  PATIENCE, accessible, at, call, choose, close, field, file, fill, grid, holding, named, open, origin, press, reading, says, sql, start, stop, tickColumn, token, visible, writing,
+  PATIENCE, accessible, at, call, choose, close, employees, field, file, fill, grid, holding, importFile, named, open, origin, press, reading, says, sql, start, stop,
+  table, tickColumn, token, visible, writing,
 } = require("./support.js");
 
 before(start);
 after(stop);
 
-/** A table of this test, with entities. */
-function table(name, entities = []) {
-  sql(`SELECT create_table('${name}')`);
-  for (const [partitionKey, rowKey, properties] of entities) {
-    const quoted = (text) => `'${text.replaceAll("'", "''")}'`;
-    sql(`SELECT insert_entity('${name}', ${quoted(partitionKey)}, ${quoted(rowKey)}, ${quoted(JSON.stringify(properties))})`);
-  }
-  return name;
-}
-
-const employees = [
-  ["Marketing", "00001", { Name: "Don Hall", Age: 34, Salary: 5000.5 }],
-  ["Marketing", "00002", { Name: "Jun Cao", Age: 47 }],
-  ["Sales", "00010", { Name: "Ken Kwok", Age: 23, "Id@odata.type": "Edm.Int64", Id: "9007199254740993" }],
-];
-
 // --- What there is ------------------------------------------------------------------------------------------------------------
 
 test("the token leaves the address at once, is kept for the origin, and no cookie is made", async () => {
   const page = await open(writing);
-  await says(page, "Choose a table");
+  await says(page, "Connect a program");
   assert.ok(!page.url().includes("token"), page.url());
   assert.equal(await page.evaluate(() => document.cookie), "");
   assert.equal(await page.evaluate(() => Object.values(localStorage).join()), token);
   // So a second page of the origin needs no token in its address.
   await page.goto("about:blank");
   await page.goto(`${origin}/explorer`);
-  await says(page, "Choose a table");
+  await says(page, "Connect a program");
   // The history has no token either.
   await page.goBack();
   await page.goForward();
@@ -94,7 +79,7 @@ test("a filter is explained while one types, and its address can be sent", async
   const address = page.url();
   await close(page);
   const colleague = await open(writing);
-  await says(colleague, "Choose a table");
+  await says(colleague, "Connect a program");
   await colleague.goto(address);
   await says(colleague, "1 entity", ".pages");
   assert.equal((await grid(colleague))[1][4], "Ken Kwok");
@@ -234,7 +219,7 @@ test("columns are chosen and ordered; the address says which, and the browser re
   await close(page);
   // A colleague sees what the address says, and can have more.
   const colleague = await open(writing);
-  await says(colleague, "Choose a table");
+  await says(colleague, "Connect a program");
   await colleague.goto(address);
   await says(colleague, "3 entities.", ".pages");
   assert.deepEqual((await grid(colleague))[0].slice(4).map((text) => text.split(/\s/)[0]), ["Name", "Age", "Salary"]);
@@ -531,7 +516,7 @@ test("the page has at most 200 kB, asks for each file once, and a browser keeps 
   session.on("Network.responseReceived", ({ response }) => paths.push(new URL(response.url).pathname));
   session.on("Network.loadingFinished", ({ encodedDataLength }) => { weight += encodedDataLength; });
   await page.goto(writing);
-  await says(page, "Choose a table");
+  await says(page, "Connect a program");
   const files = paths.filter((path) => /\.(?:css|js)$/.test(path));
   assert.ok(files.length > 10);
   assert.equal(new Set(files).size, files.length, files.join("\n"));
@@ -553,7 +538,7 @@ test("the page has at most 200 kB, asks for each file once, and a browser keeps 
 
 test("an account is chosen on top, and one whose database is away says so", async () => {
   const page = await open(writing);
-  await says(page, "Choose a table");
+  await says(page, "Connect a program");
   await page.select("#account", "second");
   await says(page, "Elsewhere", "#tables");
   await page.select("#account", "gone");
@@ -704,6 +689,7 @@ test("a database that dies and comes back is told, and the page goes on without 
     await press(page, "Save");
     await says(page, "The database cannot be reached", "#panel .problem");
     await press(page, "Close");
+    await press(page, "Discard");
     await choose(page, "Count exactly");
     await says(page, "ServerBusy", "#view .problem");
     assert.equal((await grid(page)).length, 4, "what was read stays");
@@ -751,7 +737,7 @@ test("insert, edit as form and as JSON, duplicate, change keys, delete", async (
     await page.$eval("#panel button.primary", (one) => one.click());
     await says(page, `A property cannot have the name ${ignored}.`, "#panel .problem");
   }
-  await page.$$eval(".property", (rows) => rows.at(-1).querySelector("button").click());
+  await page.$$eval(".property", (rows) => rows.at(-1).querySelector("[aria-label^=Remove]").click());
   await page.$eval("#panel button.primary", (one) => one.click());
   await says(page, "9007199254740993", "main");
   assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'p', '1')`),
@@ -873,13 +859,15 @@ test("who edits an entity that another one has changed sees both versions", asyn
   await says(page, "UpdateConditionNotSatisfied", "#panel");
   const rows = await page.$$eval("#panel tbody tr", (rows) => rows.map((row) => [row.className, ...[...row.children].map((cell) => cell.innerText.replace(/\s+/g, " "))]));
   assert.deepEqual(rows, [
-    ["differs", "Name differs", "mine String", "theirs String"],
-    ["differs", "New differs", "(absent)", "true Boolean"],
-    ["", "Same", "1 Int32", "1 Int32"],
+    ["both", "Name both changed it", "first String", "mine String", "theirs String"],
+    ["", "New", "(absent)", "(absent)", "true Boolean"],
   ]);
-  const [mine, theirs, room, taken] = await page.$eval("#panel .versions", (one) => [
+  await says(page, "The same in both: Same.", "#panel");
+  // What both changed cannot be kept twice.
+  assert.equal(await page.evaluate(() => [...document.querySelectorAll("#panel button")].some((one) => one.textContent === "Keep both")), false);
+  const [, mine, theirs, room, taken] = await page.$eval("#panel .versions", (one) => [
     ...[...one.rows[1].cells].slice(1).map((cell) => cell.offsetWidth), one.parentElement.clientWidth, one.scrollWidth]);
-  assert.ok(taken <= room && Math.abs(mine - theirs) <= 1, "both versions can be seen, and have the same room");
+  assert.ok(taken <= room && Math.abs(mine - theirs) <= 1, "the versions can be seen, and have the same room");
   await accessible(page, "a conflict");
   assert.equal(sql(`SELECT properties ->> 'Name' FROM get_entity('${name}', 'p', '1')`), "theirs");
   // Again somebody is faster.
@@ -961,7 +949,7 @@ test("create, clear and drop a table", async () => {
   await choose(page, "Drop table");
   await fill(page, "Name of the table", "Made");
   await page.$eval("#panel form button", (one) => one.click());
-  await says(page, "Choose a table", "main");
+  await says(page, "Connect a program", "main");
   assert.equal(sql("SELECT count(*) FROM query_tables() WHERE table_name = 'Made'"), "0");
   await close(page);
 });
@@ -983,14 +971,6 @@ async function exported(page, format, name) {
     await new Promise((resolve) => { setTimeout(resolve, 50); });
   }
   return fs.readFileSync(target, "utf8");
-}
-
-async function importFile(page, name, text, mode = "insert") {
-  await choose(page, "Import");
-  const input = await field(page, "File");
-  await input.uploadFile(file(name, text));
-  await fill(page, "If an entity exists", mode);
-  await page.$eval("#panel form button", (one) => one.click());
 }
 
 test("an export comes back by an import, as JSON lines and as CSV, with every type", async () => {
@@ -1183,18 +1163,6 @@ test("the changes of a feed are shown and stay for its reader", async () => {
   }
 });
 
-test("rates, latencies and hot partitions are drawn from the metrics", async () => {
-  const page = await open(writing);
-  await says(page, "Choose a table");
-  await press(page, "Load");
-  await says(page, "requests and", ".plot");
-  assert.ok(await page.$(".plot polyline.requests"));
-  await fetch(`${process.env.GATEWAY_CLIENTS}/devstoreaccount1/Tables`);
-  await says(page, "QueryTables");
-  await accessible(page, "load");
-  await close(page);
-});
-
 test("the readings of the metrics become quantiles and labels", async () => {
   const page = await open(`${origin}/explorer`);
   const found = await page.evaluate(async () => {
@@ -1233,7 +1201,7 @@ test("an explorer that only reads shows no buttons, and its database refuses", a
     ["rename_entity", { table: name, partitionKey: "Sales", rowKey: "00010", etag: "*", newPartitionKey: "x", newRowKey: "y", properties: "{}" }],
     ["delete_entities_by_key", { table: name, keys: '[["Sales", "00010", "*"]]' }],
     ["delete_entities_step", { table: name, filter: "true", top: 10 }],
-    ["import_entities", { table: name, mode: "merge", isCsv: false, head: null, part: '{"PartitionKey":"a","RowKey":"b"}\n', line: 1, isLast: true }],
+    ["import_entities", { table: name, mode: "merge", form: "lines", head: null, part: '{"PartitionKey":"a","RowKey":"b"}\n', line: 1, isLast: true }],
     ["clear_table", { table: name }],
     ["create_table", { table: "Another" }],
     ["delete_table", { table: name }],
@@ -1316,7 +1284,7 @@ test("pages of another port and of another site cannot call, read or embed the e
   try {
     for (const host of ["127.0.0.1", "localhost", "evil.example"]) {
       const page = await open(writing);
-      await says(page, "Choose a table");
+      await says(page, "Connect a program");
       // In the same browser, in which the token is known to the explorer's own origin.
       const attacker = await page.browserContext().newPage();
       await attacker.goto(`http://${host}:${server.address().port}/`);

@@ -64,6 +64,22 @@ function sql(text, ...options) {
   return execFileSync("psql", ["-XqAt", "-v", "ON_ERROR_STOP=1", ...options, "-c", "SET search_path = table_service", "-c", text], { encoding: "utf8" }).trim();
 }
 
+/** A table of a test, with entities. */
+function table(name, entities = []) {
+  sql(`SELECT create_table('${name}')`);
+  for (const [partitionKey, rowKey, properties] of entities) {
+    const quoted = (text) => `'${text.replaceAll("'", "''")}'`;
+    sql(`SELECT insert_entity('${name}', ${quoted(partitionKey)}, ${quoted(rowKey)}, ${quoted(JSON.stringify(properties))})`);
+  }
+  return name;
+}
+
+const employees = [
+  ["Marketing", "00001", { Name: "Don Hall", Age: 34, Salary: 5000.5 }],
+  ["Marketing", "00002", { Name: "Jun Cao", Age: 47 }],
+  ["Sales", "00010", { Name: "Ken Kwok", Age: 23, "Id@odata.type": "Edm.Int64", Id: "9007199254740993" }],
+];
+
 /** The element with this accessible name, among those that match. */
 const named = (page, selector, name) =>
   page.waitForFunction(
@@ -169,6 +185,15 @@ async function holding(page) {
   return (name, body = "") => new Promise((found) => { waiting.push({ name, body, found }); });
 }
 
+/** Imports a file into the table that a page shows. */
+async function importFile(page, name, text, mode = "insert") {
+  await choose(page, "Import");
+  const input = await field(page, "File");
+  await input.uploadFile(file(name, text));
+  await fill(page, "If an entity exists", mode);
+  await page.$eval("#panel form button.primary", (one) => one.click());
+}
+
 /** A file that a page can import. */
 function file(name, text) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), "explorer-"));
@@ -178,5 +203,6 @@ function file(name, text) {
 }
 
 module.exports = {
-  PATIENCE, accessible, at, call, choose, close, field, file, fill, grid, holding, named, open, origin, press, reading, says, sql, start, stop, tickColumn, token, visible, writing,
+  PATIENCE, accessible, at, call, choose, close, employees, field, file, fill, grid, holding, importFile, named, open, origin, press, reading, says, sql, start, stop,
+  table, tickColumn, token, visible, writing,
 };

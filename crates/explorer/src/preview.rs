@@ -56,10 +56,10 @@ struct Column {
 }
 
 impl PreviewRequest {
-    /// Reads the first rows.
+    /// Reads the first rows. An import says what is wrong with later ones.
     ///
     /// # Errors
-    /// A text that is none of them.
+    /// A text whose first row is none.
     pub fn read(&self) -> Result<Preview, Problem> {
         let form = self.form();
         let mut preview = Preview {
@@ -70,13 +70,16 @@ impl PreviewRequest {
             rows: Vec::new(),
             read: 0,
         };
-        match form {
+        let read = match form {
             Form::Csv => {
                 preview.delimiter = self.delimiter();
-                self.rows(&mut preview)?;
+                self.rows(&mut preview)
             }
-            Form::Lines => self.lines(&mut preview).map_err(Problem::input)?,
-            Form::Document => self.objects(&mut preview).map_err(Problem::input)?,
+            Form::Lines => self.lines(&mut preview).map_err(Problem::input),
+            Form::Document => self.objects(&mut preview).map_err(Problem::input),
+        };
+        if preview.read == 0 {
+            read?;
         }
         let has = |key: &str| preview.columns.iter().any(|column| column.name == key);
         preview.has_keys = has(PARTITION_KEY) && has(ROW_KEY);
@@ -325,11 +328,11 @@ mod tests {
         for (text, is_csv, says) in [
             ("", true, "The file is empty"),
             ("a,a\n", true, "the header has the column a twice"),
-            ("{\"a\":1}\n{\"a\"\n", false, "line 2: It is no object of JSON"),
+            ("\n{\"a\"\n", false, "line 2: It is no object of JSON"),
             (
-                "[{\"a\":1}, 5]",
+                "[5, {\"a\":1}]",
                 false,
-                "line 1, column 11: the character '5' stands where an entity",
+                "line 1, column 2: the character '5' stands where an entity",
             ),
         ] {
             let refused = preview(text, is_csv, true).unwrap_err();

@@ -139,7 +139,9 @@ export async function showEntities(main, scope, canWrite) {
   /** @type {Grid} */
   const grid = new Grid(entities, layout, {
     canWrite,
-    open: ({ partitionKey, rowKey }) => editEntity(panel(), partitionKey, rowKey, canWrite),
+    open: (entity) => editEntity(panel(), entity.partitionKey, entity.rowKey, canWrite, {
+      at: entities.indexOf(entity), count: entities.length, open: (index) => grid.open(index),
+    }),
     choose: (chosen) => showSelection(chosen),
     filter: (condition) => go({ filter: and(field.filter, condition) }),
     whole: async ({ partitionKey, rowKey }, name) => {

@@ -12,6 +12,12 @@ import { TYPES, field, here, textOf, valueOf } from './values.js';
 /** @typedef {import('./api.js').Property} Property */
 /** @typedef {import('./api.js').Scope} Scope */
 
+/**
+ * Where an entity stands in the page of entities.
+ *
+ * @typedef {{at: number, count: number, open: (index: number) => Promise<void>}} Place
+ */
+
 /** Members of JSON that are no properties. The service ignores them, so what somebody has typed would be gone. */
 const IGNORED = /^(?:PartitionKey|RowKey|Timestamp)$|^odata\.|@odata\./;
 
@@ -44,10 +50,12 @@ export function insertEntity(scope) {
  * @param {string} partitionKey
  * @param {string} rowKey
  * @param {boolean} canWrite
+ * @param {Place} place
  */
-export async function editEntity(scope, partitionKey, rowKey, canWrite) {
+export async function editEntity(scope, partitionKey, rowKey, canWrite, place) {
   const entity = await scope.call('get_entity', { table: scope.route.table, partitionKey, rowKey });
   edit(scope, 'Entity', entity, entity, canWrite);
+  moveBetween(place);
 }
 
 /**
@@ -107,9 +115,7 @@ function edit(scope, title, stored, shown, canWrite) {
   openPanel(title, submit);
   panel.guard = canWrite ? () => askUnlessUnchanged(isChanged) : null;
   tell();
-  if (stored) {
-    moveBetween(stored);
-  } else {
+  if (!stored) {
     partitionKey.focus();
   }
 }
@@ -188,26 +194,17 @@ addEventListener('beforeunload', (event) => {
 });
 
 /**
- * Puts buttons for the entities before and after this one into the head of the panel, as the grid shows them.
+ * Puts buttons for the entities before and after this one into the head of the panel.
  *
- * @param {Entity} entity
+ * @param {Place} place
  */
-function moveBetween(entity) {
-  const label = `Open ${entity.partitionKey} ${entity.rowKey}`;
-  const openers = () => /** @type {HTMLElement[]} */ ([...byId('view').querySelectorAll('button.open')]);
-  const at = openers().findIndex((one) => one.getAttribute('aria-label') === label);
-  if (at < 0) {
-    return;
-  }
-  const count = openers().length;
-  /** @type {[import('./icons.js').Icon, string, number][]} */
-  const ways = [['up', 'Previous entity', at - 1], ['down', 'Next entity', at + 1]];
-  const buttons = ways.map(([name, text, next]) => {
-    const made = iconButton(name, text, () => {
-      openers()[next]?.click();
-    });
+function moveBetween({ at, count, open }) {
+  /** @type {[import('./icons.js').Icon, string, string, number][]} */
+  const ways = [['up', 'Previous entity', '↑', at - 1], ['down', 'Next entity', '↓', at + 1]];
+  const buttons = ways.map(([name, text, arrow, next]) => {
+    const made = iconButton(name, text, () => open(next));
     made.disabled = next < 0 || next >= count;
-    made.title = `${text} (Alt+${name === 'up' ? '↑' : '↓'})`;
+    made.title = `${text} (Alt+${arrow})`;
     return made;
   });
   byId('panel-title').after(element('small', {}, `${at + 1} of ${count}`), ...buttons);
@@ -515,18 +512,17 @@ const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 function showConflict(scope, error, base, current, mine, properties) {
   const versions = [base.properties, mine, current.properties].map((list) => new Map(list.map((property) => [property[0], property])));
   const [was, own, other] = /** @type {[Version, Version, Version]} */ (versions);
-  // What differs comes first.
-  const rank = (/** @type {string} */ name) => `${Number(isSame(own.get(name), other.get(name)))}${name}`;
-  const names = [...new Set(versions.flatMap((version) => [...version.keys()]))].sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
+  const all = [...new Set(versions.flatMap((version) => [...version.keys()]))].sort();
+  const names = all.filter((name) => !isSame(own.get(name), other.get(name)));
+  const others = all.filter((name) => !names.includes(name));
   const cell = (/** @type {Property | undefined} */ property, /** @type {boolean} */ isChanged) => (property
     ? element('td', { class: isChanged ? 'changed' : '' }, element('bdi', {}, property[2]), element('small', {}, property[1].slice(4)))
     : element('td', { class: isChanged ? 'absent changed' : 'absent' }, element('span', { class: 'empty' }, '(absent)')));
   const rows = names.map((name) => {
     const [first, ours, theirs] = [was.get(name), own.get(name), other.get(name)];
-    const differs = !isSame(ours, theirs);
-    const isBoth = differs && !isSame(first, ours) && !isSame(first, theirs);
-    return element('tr', { class: isBoth ? 'differs both' : differs ? 'differs' : '' },
-      element('th', { scope: 'row' }, element('bdi', {}, name), differs && element('small', {}, isBoth ? 'both changed it' : 'differs')),
+    const isBoth = !isSame(first, ours) && !isSame(first, theirs);
+    return element('tr', { class: isBoth ? 'both' : '' },
+      element('th', { scope: 'row' }, element('bdi', {}, name), isBoth && element('small', {}, 'both changed it')),
       cell(first, false), cell(ours, !isSame(first, ours)), cell(theirs, !isSame(first, theirs)));
   });
   const both = merged(was, own, other);
@@ -540,8 +536,10 @@ function showConflict(scope, error, base, current, mine, properties) {
       element('table', { class: 'versions' },
         element('thead', {}, element('tr', {}, head('Property'), head('It was'), head('Yours'), head('Theirs'))),
         element('tbody', {}, ...rows))),
+    others.length > 0 && element('p', { class: 'quiet' },
+      `The same in both: ${others.slice(0, 50).join(', ')}${others.length > 50 ? '…' : ''}.`),
     element('p', { class: 'quiet' }, `Theirs was stored at ${current.timestamp}.`),
-    element('div', { class: 'tools' },
+    element('div', { class: 'tools actions' },
       both && button('Keep both', async () => {
         const joined = payload(both.map(([name, type, value]) => [name, type, value]));
         if (await replace(scope, current, joined, current.etag)) {

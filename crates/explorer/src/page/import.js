@@ -136,7 +136,7 @@ export function importEntities(scope) {
         }
       }
     } catch (error) {
-      if (error instanceof Problem && written > 0) {
+      if (error instanceof Problem) {
         error.hint = `${number(written)} entities were written before. ${error.hint ?? ''}`;
       }
       throw error;

@@ -50,6 +50,7 @@ async function show() {
   if (!closePanel()) {
     // The address stays that of what is shown, until its changes are discarded.
     history.replaceState(null, '', place);
+    /** @type {HTMLSelectElement} */ (byId('account')).value = route().account;
     return;
   }
   place = location.hash || '#';

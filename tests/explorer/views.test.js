@@ -1,0 +1,470 @@
+// The first page, partitions, how a filter reads, the editor of entities, and imports, as people use them.
+"use strict";
+
+const assert = require("node:assert/strict");
+const { execFileSync } = require("node:child_process");
+const { gzipSync } = require("node:zlib");
+const { after, before, test } = require("node:test");
+const {
+  accessible, at, choose, close, employees, field, file, fill, importFile, named, open, origin, press, reading, says, sql, start, stop, table, writing,
+} = require("./support.js");
+
+before(start);
+after(stop);
+
+/** Runs SQL in the database of the account `second`. */
+const second = (text) => execFileSync("psql", ["-XqAt", "-v", "ON_ERROR_STOP=1", "-d", "second", "-c", "SET search_path = table_service", "-c", text], { encoding: "utf8" }).trim();
+
+/** What stands in the rows of a table of the page, by the text of its head. */
+const rowsOf = (page, selector) => page.$$eval(`${selector} tbody tr`, (rows) => rows.map((row) => [...row.children].map((cell) => cell.innerText.trim())));
+
+const entities = Array.from({ length: 3000 }, (_, index) => index);
+/** Makes a table of 3,000 entities in three partitions, of which 5 have a Maintainer Ada. */
+function packages(name) {
+  table(name);
+  sql(`SELECT count(insert_entity('${name}', 'p' || i % 3, to_char(i, 'FM0000'),
+    format('{"Maintainer": "%s", "Size": %s}', CASE WHEN i % 600 = 0 THEN 'Ada' ELSE 'Odd' END, i)::properties)) FROM generate_series(1, ${entities.length}) AS i`);
+  sql(`ANALYZE table_service_data."${name}"`);
+  return name;
+}
+
+// --- The first page -----------------------------------------------------------------------------------------------------------
+
+test("the first page has the tables as cards, what is asked of them, and how a program connects", async () => {
+  const name = packages("Cards1");
+  sql(`SELECT create_property_index('${name}', 'Size')`);
+  const page = await open(writing);
+  await says(page, "Connect a program");
+  const card = await page.$$eval(".table-card", (cards) => cards.map((one) => one.innerText.replace(/\s+/g, " ")).find((text) => text.startsWith("Cards1")));
+  assert.match(card, /^Cards1 ≈ 3,000 entities [0-9]+ kB · 1 index$/);
+  // The development account has a public key; of another one only the gateway knows it.
+  const connection = await field(page, "Connection string");
+  assert.match(await connection.evaluate((one) => one.value),
+    /^DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=Eby8vdM0[^;]*==;TableEndpoint=http:\/\/127\.0\.0\.1:\d+\/devstoreaccount1$/);
+  await page.browserContext().overridePermissions(origin, ["clipboard-read", "clipboard-sanitized-write"]);
+  await page.bringToFront();
+  for (const [language, line] of [
+    ["Python", "from azure.data.tables import"], ["JavaScript", "@azure/data-tables"], [".NET", "new TableClient("], ["Java", "TableServiceClientBuilder"],
+    ["Go", "aztables.NewServiceClientFromConnectionString"], ["psql", "SELECT create_table('People'"],
+  ]) {
+    await press(page, language);
+    await says(page, line, ".connect pre");
+    assert.equal((await page.$eval(".connect pre", (one) => one.textContent)).split("\n").length, 5, language);
+  }
+  await press(page, "Copy the lines");
+  await says(page, "Copied.", "#status");
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^SET search_path = table_service/);
+  await accessible(page, "the first page");
+  await page.evaluate(() => [...document.querySelectorAll(".table-card")].find((one) => one.innerText.startsWith("Cards1")).click());
+  await says(page, "100 entities, and there are more.");
+  await close(page);
+});
+
+test("without tables the first page loads a sample, and does not know a secret key", async () => {
+  second("SELECT delete_table('Elsewhere')");
+  try {
+    const page = await open(writing);
+    await says(page, "Connect a program");
+    await page.select("#account", "second");
+    await says(page, "There are no tables yet");
+    assert.match(await (await field(page, "Connection string")).evaluate((one) => one.value), /;AccountName=second;AccountKey=KEY;/);
+    await says(page, "The explorer does not know the key of this account.");
+    await accessible(page, "no tables");
+    await press(page, "Load sample data");
+    await says(page, "The sample is there.", "#status");
+    await says(page, "Ganymede", "main");
+    await says(page, "Readings", "#tables");
+    assert.equal(second("SELECT count_entities('Moons') > 20, count_entities('Readings'), count(*) FROM query_property_indexes('Moons')"), "t|288|1");
+    await close(page);
+  } finally {
+    second("SELECT count(delete_table(table_name)) FROM query_tables(); SELECT create_table('Elsewhere')");
+  }
+});
+
+test("the load has axes with units, requests, errors and a latency; without requests it says so", async () => {
+  const quiet = await open(`${reading}&view=load`);
+  await says(quiet, "No requests in the last 2 minutes", ".plot");
+  await accessible(quiet, "no load");
+  await close(quiet);
+
+  await fetch(`${process.env.GATEWAY_CLIENTS}/devstoreaccount1/Tables`);
+  const page = await open(`${writing}&view=load`);
+  await says(page, "QueryTables");
+  await says(page, "The next reading comes in 2 seconds", ".plot");
+  await page.waitForFunction(async (clients) => {
+    // Without a key it is refused: that is a request with an error. The page may not read the answer.
+    await fetch(`${clients}/devstoreaccount1/Tables`, { mode: "no-cors" }).catch(() => {});
+    return document.querySelector(".plot polyline.requests");
+  }, { polling: 500 }, process.env.GATEWAY_CLIENTS).catch(() => {});
+  for (let count = 0; count < 20 && !await page.$(".plot polyline.p99"); count += 1) {
+    await fetch(`${process.env.GATEWAY_CLIENTS}/devstoreaccount1/Tables`);
+    await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
+  }
+  const texts = await page.$$eval(".plot text", (all) => all.map((one) => one.textContent));
+  for (const text of ["0", "−2 min", "−1 min", "now", "0 ms"]) assert.ok(texts.includes(text), `${text}: ${texts}`);
+  assert.ok(await page.$(".plot polyline.errors"));
+  await says(page, "≤ ", ".plot");
+  await accessible(page, "load");
+  await close(page);
+});
+
+// --- How a filter reads -------------------------------------------------------------------------------------------------------
+
+test("a scan says how much it reads for what it finds, and creates the index that would serve it", async () => {
+  const page = await open(at({ table: packages("Explained"), filter: "Maintainer eq 'Ada'" }));
+  await says(page, "reads all entities", "#explanation");
+  await says(page, "3,000 read, 5 returned", "#explanation");
+  await press(page, "Create an index on Maintainer");
+  await says(page, "There is an index on Maintainer.", "#status");
+  await says(page, "property index scan", "#explanation");
+  await says(page, "5 read, 5 returned", "#explanation");
+  // An index would not help a condition on keys, a choice, or a table that is small.
+  for (const filter of ["RowKey eq '0001'", "Size eq 1 or Maintainer eq 'Odd'", "not (Size gt 5)"]) {
+    await fill(page, "Filter", filter);
+    await says(page, filter.slice(0, 6), "#explanation .residual");
+    assert.equal(await page.evaluate(() => document.querySelector(".advice")?.innerText ?? ""), "", filter);
+  }
+  await page.goto(at({ table: table("Small", employees), filter: "Age gt 30" }));
+  await says(page, "3 read, 2 returned", "#explanation");
+  assert.equal(await page.$eval(".advice", (one) => one.checkVisibility()), false);
+  await close(page);
+});
+
+test("the key ranges of a filter stand on a line in the order of keys", async () => {
+  const page = await open(at({ table: table("Ranges", employees), filter: "" }));
+  const lines = {
+    "": ["range"],
+    "PartitionKey eq 'Sales'": ["gap", "range Sales", "gap"],
+    "PartitionKey eq 'Sales' and RowKey eq '1'": ["gap", "point Sales / 1", "gap"],
+    "PartitionKey ge 'a' and PartitionKey lt 'b'": ["gap", "range a|b", "gap"],
+    "PartitionKey gt 'it''s'": ["gap", "range it's|"],
+    "PartitionKey eq 'p' and RowKey gt '5' or PartitionKey eq 'q' and RowKey eq '<b>'": ["gap", "range p / 5|", "gap", "point q / <b>", "gap"],
+  };
+  for (const [filter, expected] of Object.entries(lines)) {
+    await fill(page, "Filter", filter);
+    await page.waitForFunction((expected) => {
+      const parts = [...document.querySelectorAll(".keyline .track > span")].map((part) => [
+        part.classList[0], ...[[...part.querySelectorAll("bdi")].map((text) => text.textContent).join("|")].filter(Boolean),
+      ].join(" "));
+      return JSON.stringify(parts) === JSON.stringify(expected);
+    }, {}, expected).catch(async () => assert.fail(`${filter}: ${await page.$eval(".keyline", (one) => one.outerHTML)}`));
+  }
+  // The mathematics stand with the SQL.
+  assert.ok(!(await page.$eval("#explanation", (one) => one.innerText)).includes("∞"));
+  await page.click("#explanation summary");
+  await says(page, "[('q','<b>'), ('q','<b>')]", "#explanation details");
+  await accessible(page, "key ranges");
+  await close(page);
+});
+
+// --- Partitions ---------------------------------------------------------------------------------------------------------------
+
+test("partitions are bars, estimated or counted, and one click shows one of them", async () => {
+  const name = table("Parted");
+  sql(`SELECT count(insert_entity('${name}', 'large', i::text, '{"A": 1}')) FROM generate_series(1, 1200) AS i;
+    SELECT count(insert_entity('${name}', 'it''s', i::text, '{"A": 1}')) FROM generate_series(1, 7) AS i`);
+  const page = await open(at({ table: name, view: "partitions" }));
+  await says(page, "2 partitions in the order of their keys.", "main");
+  // Without statistics it is counted, but not the whole.
+  await says(page, "1,000+", ".partitions");
+  const rows = await rowsOf(page, ".partitions");
+  assert.deepEqual(rows.map((row) => [row[0], row[2]]), [["large", "1,000+"], ["it's", "7"]]);
+  assert.match(rows[1][3], /^[0-9]+ B$/);
+  await press(page, "PartitionKey");
+  assert.deepEqual((await rowsOf(page, ".partitions")).map((row) => row[0]), ["it's", "large"]);
+  await accessible(page, "partitions");
+
+  sql(`ANALYZE table_service_data."${name}"`);
+  await page.reload();
+  await says(page, "≈ 1,200", ".partitions");
+  await press(page, "it's");
+  await says(page, "7 entities.", ".pages");
+  assert.equal(await (await field(page, "Filter")).evaluate((one) => one.value), "PartitionKey eq 'it''s'");
+  await close(page);
+});
+
+test("of many partitions the first ones are shown, and more when one asks", async () => {
+  const name = table("Shredded");
+  sql(`SELECT count(insert_entity('${name}', to_char(i, 'FM000'), 'r', '{}')) FROM generate_series(1, 70) AS i`);
+  const page = await open(at({ table: name, view: "partitions" }));
+  await says(page, "The first 50 partitions in the order of their keys.", "main");
+  assert.equal((await rowsOf(page, ".partitions")).length, 50);
+  await press(page, "More partitions");
+  await says(page, "70 partitions in the order of their keys.", "main");
+  assert.equal((await rowsOf(page, ".partitions")).length, 70);
+  await page.goto(at({ table: table("Unparted"), view: "partitions" }));
+  await says(page, "The table has no entities.", "main");
+  await close(page);
+});
+
+// --- One entity ---------------------------------------------------------------------------------------------------------------
+
+const everything = {
+  Flag: true, "When@odata.type": "Edm.DateTime", When: "2026-01-31T12:00:00.1234567Z", "Bytes@odata.type": "Edm.Binary", Bytes: "SGVsbG8=",
+  Json: '{"id":9007199254740993,"tags":["<b>","x"],"none":null}', Text: "plain", Count: 5,
+};
+
+test("values are edited as their types are: a switch, a picker, hex and text, JSON as a tree", async () => {
+  const name = table("Typed", [["p", "1", everything]]);
+  const stored = (property) => sql(`SELECT properties ->> '${property}' FROM get_entity('${name}', 'p', '1')`);
+  const page = await open(at({ table: name }));
+  await press(page, "Open p 1");
+
+  const flag = await named(page, "[role=switch]", "Value of Flag");
+  assert.equal(await flag.evaluate((one) => one.getAttribute("aria-checked")), "true");
+  await flag.evaluate((one) => one.click());
+  assert.equal(await flag.evaluate((one) => one.getAttribute("aria-checked")), "false");
+
+  await press(page, "Choose the date and time of When");
+  await fill(page, "Date", "2027-02-28");
+  await press(page, "Done");
+  // What the picker does not show stays.
+  assert.equal(await (await field(page, "Value of When")).evaluate((one) => one.value), "2027-02-28T12:00:00.1234567Z");
+
+  await press(page, "Hex");
+  const hex = await field(page, "Value of Bytes as hex");
+  assert.equal(await hex.evaluate((one) => one.value), "48 65 6c 6c  6f");
+  await fill(page, "Value of Bytes as hex", "48 6");
+  await press(page, "Save");
+  await says(page, "The value of Bytes is no hex.", "#panel .problem");
+  await fill(page, "Value of Bytes as hex", "48 69");
+  await press(page, "Text");
+  assert.equal(await (await field(page, "Value of Bytes as text")).evaluate((one) => one.value), "Hi");
+  await fill(page, "Value of Bytes as text", "Hé");
+  await press(page, "Base64");
+  assert.equal(await (await field(page, "Value of Bytes")).evaluate((one) => one.value), "SMOp");
+
+  await press(page, "Value of Json as a tree");
+  await says(page, "9007199254740993", "#panel .tree");
+  await page.$$eval("#panel .tree summary", (all) => all.at(-1).click());
+  await says(page, '"<b>"', "#panel .tree");
+  await says(page, "4 changed", "#panel").catch(() => {});
+  await accessible(page, "values of all types");
+  await press(page, "Save");
+  await says(page, "Saved.", "#status");
+  assert.deepEqual([stored("Flag"), stored("When"), stored("Bytes"), stored("Json")],
+    ["false", "2027-02-28T12:00:00.1234567Z", "SMOp", everything.Json]);
+  await close(page);
+});
+
+test("changed properties are marked, and a removed one comes back", async () => {
+  const page = await open(at({ table: table("Marked", [["p", "1", everything]]) }));
+  await press(page, "Open p 1");
+  await field(page, "Value of Text");
+  const states = () => page.$$eval(".property", (rows) => Object.fromEntries(rows.map((row) => [row.getAttribute("aria-label"), row.dataset.state]).filter(([, state]) => state)));
+  assert.deepEqual(await states(), {});
+  await fill(page, "Value of Text", "other");
+  await press(page, "Remove Count");
+  await press(page, "Add a property");
+  assert.deepEqual(await states(), { Text: "changed", Count: "removed", "the new property": "added" });
+  await says(page, "3 changed", "#panel");
+  await press(page, "Undo the change of Count");
+  await press(page, "Undo the change of Text");
+  await press(page, "Remove the new property");
+  assert.deepEqual(await states(), {});
+  assert.equal(await (await field(page, "Value of Text")).evaluate((one) => one.value), "plain");
+  // Nothing is changed, so nobody is asked.
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => document.getElementById("panel").hidden);
+  await close(page);
+});
+
+test("changes that are not saved are not lost without a question, however one leaves", async () => {
+  const name = table("Unsaved", employees);
+  const page = await open(at({ table: name }));
+  const ways = {
+    "the button": () => press(page, "Close"),
+    Escape: async () => { await page.focus("#panel-title"); await page.keyboard.press("Escape"); },
+    "another entity": () => press(page, "Open Sales 00010"),
+    "the next entity": () => press(page, "Next entity"),
+    "another view": () => press(page, "Access policies"),
+    "another panel": () => press(page, "Insert"),
+    "an address": () => page.evaluate(() => { location.hash = "account=devstoreaccount1&view=load"; }),
+  };
+  for (const [way, leave] of Object.entries(ways)) {
+    await press(page, "Open Marketing 00001");
+    await page.waitForFunction(() => document.querySelector("#panel textarea")?.value === "Marketing");
+    const address = page.url();
+    await fill(page, "Value of Age", "35");
+    await leave();
+    await says(page, "The entity has changes that are not saved.", "#panel");
+    await accessible(page, way);
+    await press(page, "Keep editing");
+    assert.equal(await (await field(page, "Value of Age")).evaluate((one) => one.value), "35", way);
+    assert.equal(page.url(), address, way);
+    await leave();
+    await press(page, "Discard");
+    const next = {
+      "another entity": () => page.waitForFunction(() => document.querySelector("#panel textarea")?.value === "Sales"),
+      "the next entity": () => page.waitForFunction(() => document.querySelectorAll("#panel textarea")[1]?.value === "00002"),
+      "another view": () => says(page, "Stored access policies"),
+      "another panel": () => says(page, "Insert an entity", "#panel"),
+    }[way];
+    await (next ?? (() => page.waitForFunction(() => document.getElementById("panel").hidden)))();
+    if (way === "another view") await page.goBack();
+    await says(page, "3 entities.", ".pages");
+  }
+  assert.equal(sql(`SELECT properties ->> 'Age' FROM get_entity('${name}', 'Marketing', '00001')`), "34");
+  await close(page);
+});
+
+test("an edit needs no pointer: the next entity by a key, and a save by a key", async () => {
+  const name = table("Walked", employees);
+  const page = await open(at({ table: name }));
+  await press(page, "Open Marketing 00001");
+  await says(page, "1 of 3", "#panel");
+  const key = (wanted) => page.waitForFunction((wanted) => document.querySelectorAll("#panel textarea")[1]?.value === wanted, {}, wanted);
+  const alt = async (arrow) => { await page.keyboard.down("Alt"); await page.keyboard.press(arrow); await page.keyboard.up("Alt"); };
+  await key("00001");
+  await alt("ArrowDown");
+  await key("00002");
+  await alt("ArrowDown");
+  await key("00010");
+  await says(page, "3 of 3", "#panel");
+  await alt("ArrowUp");
+  await key("00002");
+  await page.focus("[aria-label='Value of Age']");
+  await page.keyboard.press("End");
+  await page.keyboard.type("1");
+  await page.keyboard.down("Control");
+  await page.keyboard.press("Enter");
+  await page.keyboard.up("Control");
+  await says(page, "Saved.", "#status");
+  assert.equal(sql(`SELECT properties ->> 'Age' FROM get_entity('${name}', 'Marketing', '00002')`), "471");
+  await close(page);
+});
+
+test("changes of two people that do not overlap can both be kept", async () => {
+  const name = table("Both", [["p", "1", { Mine: 1, Theirs: 1, Gone: 1, Same: 1 }]]);
+  const page = await open(at({ table: name }));
+  await press(page, "Open p 1");
+  await fill(page, "Value of Mine", "2");
+  await press(page, "Remove Gone");
+  sql(`SELECT merge_entity('${name}', 'p', '1', '{"Theirs": 2, "New": "n"}', '*')`);
+  await press(page, "Save");
+  await says(page, "both changes can be kept", "#panel");
+  assert.deepEqual((await rowsOf(page, "#panel")).map((row) => row.map((text) => text.replace(/\s+/g, " "))), [
+    ["Gone", "1 Int32", "(absent)", "1 Int32"],
+    ["Mine", "1 Int32", "2 Int32", "1 Int32"],
+    ["New", "(absent)", "(absent)", "n String"],
+    ["Theirs", "1 Int32", "1 Int32", "2 Int32"],
+  ]);
+  await accessible(page, "a conflict without overlap");
+  // They are faster once more.
+  sql(`SELECT merge_entity('${name}', 'p', '1', '{"Later": true}', '*')`);
+  await press(page, "Keep both");
+  await says(page, "Later", "#panel");
+  await press(page, "Keep both");
+  await says(page, "Saved.", "#status");
+  assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'p', '1')`), '{"Later":true,"Mine":2,"New":"n","Same":1,"Theirs":2}');
+  await close(page);
+});
+
+// --- Imports ------------------------------------------------------------------------------------------------------------------
+
+test("CSV with other columns is imported once one has said what they become", async () => {
+  const name = table("Mapped");
+  const page = await open(at({ table: name }));
+  const text = `id;country;full name;born;secret\r\n${Array.from({ length: 450 }, (_, index) => (
+    `${index};NO;Ada ${index};1990-02-03T00:00:00Z;x`)).join("\r\n")}\r\n`;
+  await choose(page, "Import");
+
+  await (await field(page, "File")).uploadFile(file("people.csv", text));
+  await says(page, "CSV with semicolons", "#panel");
+  await says(page, "The first 10 of 450 rows.", "#panel");
+  const rows = await rowsOf(page, "#panel [aria-label='First rows']");
+  assert.deepEqual([rows.length, rows[9]], [10, ["9", "NO", "Ada 9", "1990-02-03T00:00:00Z", "x"]]);
+  assert.equal(await (await field(page, "PartitionKey")).evaluate((one) => one.selectedOptions[0].text), "country");
+  assert.equal(await (await field(page, "Type of born")).evaluate((one) => one.value), "Edm.DateTime");
+  await accessible(page, "a mapping");
+  await fill(page, "Property of secret", "");
+  await fill(page, "Property of full name", "Name");
+  await page.$eval("#panel form button.primary", (one) => one.click());
+  await says(page, "Imported 450 entities", "#status");
+  assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'NO', '7')`),
+    '{"Name":"Ada 7","born@odata.type":"Edm.DateTime","born":"1990-02-03T00:00:00Z"}');
+  await close(page);
+});
+
+test("arrays and documents of JSON are imported, also with other keys, in UTF-16 and compressed", async () => {
+  const name = table("Arrays");
+  const page = await open(at({ table: name }));
+  const entity = (key) => ({ PartitionKey: "p", RowKey: key, N: 1 });
+  await importFile(page, "x.json", JSON.stringify([entity("1"), entity("2")], null, 2));
+  await says(page, "Imported 2 entities", "#status");
+  await importFile(page, "x.json", JSON.stringify({ "odata.metadata": "x", value: [entity("3")] }));
+  await says(page, "Imported 1 entities", "#status");
+  await importFile(page, "x.csv", Buffer.from("\ufeffPartitionKey,RowKey\r\np,é\r\n", "utf16le"));
+  await says(page, "4 entities.", ".pages");
+  await importFile(page, "x.json.gz", gzipSync(JSON.stringify([entity("5")])));
+  await says(page, "5 entities.", ".pages");
+  await importFile(page, "x.jsonl.zst", "x");
+  await says(page, "Unpack it with zstd -d", "#panel .problem");
+  await press(page, "Close");
+
+  await choose(page, "Import");
+
+  const others = [{ id: 1, tags: ["<b>", 2], at: { x: 1 } }, { id: 2, more: "2020-01-01T00:00:00Z" }];
+  await (await field(page, "File")).uploadFile(file("others.json", JSON.stringify(others)));
+  await says(page, "a JSON document", "#panel");
+  await fill(page, "PartitionKey", "text");
+  await fill(page, "Text of the PartitionKey", "all");
+  await fill(page, "RowKey", "0");
+  await page.$eval("#panel form button.primary", (one) => one.click());
+  await says(page, "7 entities.", ".pages");
+  assert.equal(sql(`SELECT string_agg(properties::text, ' ' ORDER BY row_key) FROM query_entities('${name}', $$PartitionKey eq 'all'$$)`),
+    '{"at":"{\\"x\\":1}","tags":"[\\"<b>\\",2]"} {"more@odata.type":"Edm.DateTime","more":"2020-01-01T00:00:00Z"}');
+  await close(page);
+});
+
+test("a mapping that does not fit says which row, and what was written", async () => {
+  const name = table("Unmapped");
+  const page = await open(at({ table: name }));
+  const lines = Array.from({ length: 250 }, (_, index) => (index === 249 ? '{"id":"a","n":"none"}' : `{"id":"${index}","n":"${index}"}`));
+
+  await choose(page, "Import");
+  await (await field(page, "File")).uploadFile(file("x.jsonl", lines.join("\n")));
+  await says(page, "JSON lines", "#panel h3");
+  await fill(page, "Type of n", "Edm.Int32");
+  await page.$eval("#panel form button.primary", (one) => one.click());
+  await says(page, "line 250: ", "#panel .problem");
+  await says(page, "200 entities were written before.", "#panel .problem");
+  assert.equal(sql(`SELECT count_entities('${name}')`), "200");
+  await close(page);
+});
+
+// --- Others -------------------------------------------------------------------------------------------------------------------
+
+test("the tab of changes says where earlier versions are", async () => {
+  const page = await open(at({ table: table("Versions"), view: "changes" }));
+  await says(page, "table-service-copy history --from ARCHIVE --table Versions", "main");
+  await close(page);
+});
+
+test("an explorer that only reads offers no change in these views", async () => {
+  const page = await open(at({ table: packages("Untouched"), filter: "Maintainer eq 'Ada'" }, reading));
+  await says(page, "3,000 read, 5 returned", "#explanation");
+  await press(page, "Open p0 0600");
+  await named(page, "[aria-label]", "Value of Size");
+  const texts = await page.$$eval("button", (all) => all.filter((one) => one.checkVisibility()).map((one) => one.getAttribute("aria-label") ?? one.textContent));
+  for (const text of ["Create an index on Maintainer", "Add a property", "Remove Size", "Save"]) assert.ok(!texts.includes(text), text);
+  await close(page);
+});
+
+test("the new views are as accessible in the dark and on a small screen, and no wider", async () => {
+  const name = packages("Narrow");
+  sql(`SELECT insert_entity('${name}', 'a', '1', '${JSON.stringify(everything)}')`);
+  for (const scheme of ["light", "dark"]) {
+    for (const place of [{}, { table: name, view: "partitions" }, { table: name, filter: "Maintainer eq 'Ada'" }, { view: "load" }]) {
+      const page = await open(undefined, { width: 320 });
+      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      await page.goto(at(place));
+      await page.waitForSelector(place.table ? (place.view ? ".partitions" : ".reading meter") : ".plot");
+      const what = `${scheme}: ${JSON.stringify(place)}`;
+      await accessible(page, what);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), what);
+      await close(page);
+    }
+  }
+
+});
