@@ -1,0 +1,437 @@
+// The grid of entities, its filter, and the page as a whole, as people use them.
+"use strict";
+
+const assert = require("node:assert/strict");
+const { after, before, test } = require("node:test");
+const {
+  accessible, at, close, employees, fill, grid, named, open, origin, press, says, sql, start, stop, table, tickColumn, visible, writing,
+} = require("./support.js");
+
+before(start);
+after(stop);
+
+// --- The grid -----------------------------------------------------------------------------------------------------------------
+
+/** A table with many rows and columns. */
+function wide(name, rows, columns) {
+  table(name);
+  sql(`SELECT count(insert_entity('${name}', 'partition', to_char(i, 'FM0000'), (
+    SELECT json_object_agg('Column' || to_char(c, 'FM00'), i * c) FROM generate_series(1, ${columns}) AS c)::text::properties))
+    FROM generate_series(1, ${rows}) AS i`);
+  return name;
+}
+
+test("head, check boxes and keys stand still while the rest scrolls, and rows have one height", async () => {
+  const name = wide("Scrolled", 60, 30);
+  sql(`SELECT insert_entity('${name}', 'partition', '0000', '{"Column01": "a\\nb\\nc", "Column02": "${"long ".repeat(100)}"}')`);
+  const page = await open(at({ table: name }));
+  await says(page, "61 entities.", ".pages");
+  const places = () => page.evaluate(() => {
+    const left = (selector) => document.querySelector(selector).getBoundingClientRect().left;
+    const [check, first, second, other] = ["td:nth-child(1)", "td:nth-child(2)", "td:nth-child(3)", "td:nth-child(6)"]
+      .map((cell) => left(`.grid tbody tr:nth-child(20) ${cell}`));
+    return { check, first, second, other, head: document.querySelector(".grid th").getBoundingClientRect().top,
+      pager: document.querySelector(".pages").getBoundingClientRect().top };
+  });
+  const before = await places();
+  await page.$eval(".grid", (one) => one.scrollTo(500, 300));
+  await page.waitForFunction(() => document.querySelector(".grid").scrollLeft === 500);
+  const { other, ...still } = await places();
+  assert.equal(other, before.other - 500, "the rest scrolls");
+  assert.deepEqual({ ...still, other: before.other }, before);
+  const heights = await page.$$eval(".grid tr", (rows) => rows.map((row) => row.offsetHeight));
+  assert.deepEqual([...new Set(heights)], [28]);
+  assert.ok(await page.evaluate(() => document.querySelector("main").scrollHeight <= innerHeight), "the page itself does not scroll");
+  await close(page);
+});
+
+test("a page can have 1,000 entities, which is remembered, and only rows that can be seen are elements", async () => {
+  const name = wide("Thousand", 1200, 50);
+  const page = await open(at({ table: name }));
+  await says(page, "100 entities, and there are more.", ".pages");
+  await page.select("[aria-label='Entities of a page']", "1000");
+  await says(page, "1,000 entities, and there are more.", ".pages");
+  await page.reload();
+  await says(page, "1,000 entities, and there are more.", ".pages");
+  const rows = () => page.$$eval(".grid tbody tr", (all) => all.length);
+  assert.ok(await rows() < 100, "few rows are there");
+  await page.$eval(".grid", (one) => { one.scrollTop = one.scrollHeight; });
+  await named(page, "button", "Open partition 1000");
+  assert.ok(await rows() < 100, "few rows are there at the end");
+  // What is ticked stays ticked where it cannot be seen.
+  await page.click("[aria-label='Select partition 1000']");
+  await page.$eval(".grid", (one) => { one.scrollTop = 0; });
+  await named(page, "button", "Open partition 0001");
+  await says(page, "1 selected", ".selection");
+  await page.keyboard.down("Shift");
+  await page.click("[aria-label='Select partition 0003']");
+  await page.keyboard.up("Shift");
+  await says(page, "998 selected", ".selection");
+  await press(page, "Select none");
+  assert.equal(await page.$eval(".selection", (one) => one.checkVisibility()), false);
+  await close(page);
+});
+
+test("columns are as wide as their content up to a limit, and as a user drags them, which is remembered", async () => {
+  const name = table("Widths", [["p", "1", { Short: 1, Text: "w".repeat(200) }]]);
+  const page = await open(at({ table: name }));
+  await says(page, "1 entity.", ".pages");
+  const width = (title) => page.$eval(`.grid th[title=${title}]`, (one) => one.offsetWidth);
+  assert.equal(await width("Text"), 320);
+  const before = await width("Short");
+  assert.ok(before < 140, String(before));
+  const { x, y, height } = await (await page.$(".grid th[title=Short] .width")).boundingBox();
+  await page.mouse.move(x + 3, y + height / 2);
+  await page.mouse.down();
+  await page.mouse.move(x + 63, y + height / 2);
+  await page.mouse.up();
+  assert.equal(await width("Short"), before + 60);
+  // By keyboard.
+  await page.focus("button.open");
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("End");
+  await page.keyboard.down("Shift");
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.up("Shift");
+  assert.equal(await width("Text"), 304);
+  await page.reload();
+  await says(page, "1 entity.", ".pages");
+  assert.deepEqual([await width("Short"), await width("Text")], [before + 60, 304]);
+  await close(page);
+});
+
+test("columns are chosen and ordered; the address says which, and the browser remembers", async () => {
+  const name = table("Chosen", employees);
+  const page = await open(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  const heads = async () => (await grid(page))[0].slice(4).map((text) => text.split(/\s/)[0]);
+  await press(page, "Columns");
+  await accessible(page, "the choice of columns");
+  await tickColumn(page, "Id");
+  assert.deepEqual(await heads(), ["Age", "Name", "Salary"]);
+  await page.$eval("[aria-label='Move Name up']", (one) => one.click());
+  await page.$eval("[aria-label='Move Name up']", (one) => one.click());
+  assert.deepEqual(await heads(), ["Name", "Age", "Salary"]);
+  assert.equal(new URLSearchParams(new URL(page.url()).hash.slice(1)).get("select"), "Name,Age,Salary");
+  const address = page.url();
+  await page.goto("about:blank");
+  await page.goto(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  assert.deepEqual(await heads(), ["Name", "Age", "Salary"]);
+  await close(page);
+  // A colleague sees what the address says, and can have more.
+  const colleague = await open(writing);
+  await says(colleague, "Connect a program");
+  await colleague.goto(address);
+  await says(colleague, "3 entities.", ".pages");
+  assert.deepEqual((await grid(colleague))[0].slice(4).map((text) => text.split(/\s/)[0]), ["Name", "Age", "Salary"]);
+  await close(colleague);
+});
+
+test("a Timestamp is short and local, and whole on hover", async () => {
+  const name = table("Moments", [["p", "1", {}]]);
+  const page = await open(at({ table: name }));
+  await says(page, "1 entity.", ".pages");
+  const [title, shown, expected] = await page.$eval(".grid tbody td:nth-child(4)", (one) => [
+    one.title, one.innerText, new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(one.title))]);
+  assert.equal(title, sql(`SELECT to_char("timestamp" AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') FROM query_entities('${name}')`));
+  assert.equal(shown, expected);
+  await close(page);
+});
+
+test("the row of the open entity is marked, and a page that is read again stays where it was", async () => {
+  const name = wide("Marked", 100, 3);
+  const page = await open(at({ table: name }));
+  await says(page, "100 entities.", ".pages");
+  await page.$eval(".grid", (one) => { one.scrollTop = 1200; });
+  await press(page, "Open partition 0050");
+  await page.waitForSelector("#panel:not([hidden])");
+  const marked = () => page.$$eval(".grid tr[aria-current]", (rows) => rows.map((row) => row.children[2].innerText));
+  await page.waitForFunction(() => document.querySelector(".grid tr[aria-current]"));
+  assert.deepEqual(await marked(), ["0050"]);
+  await page.keyboard.press("Escape");
+  assert.deepEqual(await marked(), []);
+  await fill(page, "Filter", "");
+  await page.evaluate(() => dispatchEvent(new HashChangeEvent("hashchange")));
+  await page.waitForFunction(() => document.querySelectorAll(".grid").length === 1 && !document.querySelector(".grid[inert]"));
+  assert.equal(await page.$eval(".grid", (one) => one.scrollTop), 1200);
+  await close(page);
+});
+
+test("keys and values are copied with a key, the whole of a value that is cut too", async () => {
+  const long = "x".repeat(300);
+  const name = table("Clipped", [["p", "1", { Text: long, Number: 5 }], ["p", "2", {}]]);
+  const page = await open();
+  await page.browserContext().overridePermissions(origin, ["clipboard-read", "clipboard-write", "clipboard-sanitized-write"]);
+  await page.goto(at({ table: name }));
+  await says(page, "2 entities.", ".pages");
+  const copied = async (wanted) => {
+    await says(page, "copied.", "#status");
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), wanted);
+    await page.evaluate(() => { document.getElementById("status").textContent = ""; });
+  };
+  await page.focus("button.open");
+  await page.keyboard.press("k");
+  await copied("p\t1");
+  for (let step = 0; step < 3; step += 1) await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("c");
+  await copied("5");
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.down("Control");
+  await page.keyboard.press("c");
+  await page.keyboard.up("Control");
+  await copied(long);
+  await page.click("[aria-label='Select all']");
+  await press(page, "Copy keys");
+  await copied("p\t1\np\t2");
+  await close(page);
+});
+
+// --- The filter ---------------------------------------------------------------------------------------------------------------
+
+const filterOf = (page) => page.$eval("#filter", (one) => one.value);
+
+test("the filter completes properties, operators and values, by keyboard alone", async () => {
+  const name = table("Completed", employees);
+  const page = await open(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  const offered = () => page.$$eval(".completions:popover-open li bdi", (all) => all.map((one) => one.textContent));
+  await page.keyboard.press("/");
+  await page.keyboard.type("Na");
+  assert.deepEqual(await offered(), ["Name"]);
+  await accessible(page, "completions");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  assert.equal(await filterOf(page), "Name ");
+  assert.deepEqual(await offered(), ["eq", "ne", "gt", "ge", "lt", "le"]);
+  await page.keyboard.type("eq ");
+  assert.deepEqual(await offered(), ["'Don Hall'", "'Jun Cao'", "'Ken Kwok'", "''"]);
+  await page.keyboard.type("'Ke");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Tab");
+  assert.equal(await filterOf(page), "Name eq 'Ken Kwok' ");
+  assert.deepEqual(await offered(), ["and", "or"]);
+  // Escape closes the completions alone; then the arrow leads to the grid.
+  await page.keyboard.press("Escape");
+  assert.deepEqual(await offered(), []);
+  await page.keyboard.press("Enter");
+  await says(page, "1 entity.", ".pages");
+  await page.waitForFunction(() => document.activeElement.id === "filter");
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Open Sales 00010");
+  await close(page);
+});
+
+test("the filter knows where it is, and what its literals are", async () => {
+  const page = await open(`${origin}/explorer`);
+  const found = await page.evaluate(async () => {
+    const { and, completions, fault, isUnfinished, literal, tokens } = await import("/explorer/filters.js");
+    const columns = new Map(Object.entries({ Size: { types: new Set(["Int32"]), values: ["5"] }, Ok: { types: new Set(["Boolean"]), values: [] } }));
+    const offered = (text) => completions(text, columns).items.map((one) => one.text);
+    return {
+      offered: ["", "S", "Size", "Size e", "Size eq ", "Size eq 5 ", "(Ok ", "(not Ok eq true ", "Size 5 ", "'a b"].map(offered),
+      tokens: tokens("a eq 'it''s' or(b lt -5L)").map((one) => one.text),
+      faults: [
+        ["Age gx 3", "Syntax error at position 6 in 'Age gx 3'."], ["Age gt", "Syntax error at position 6 in 'Age gt'."],
+        [" Age gt 3)", "Syntax error at position 9 in 'Age gt 3)'."], ["a eq 'b", "There is an unterminated string literal at position 7 in 'a eq 'b'."],
+        ["a eq guid'x'", "Unrecognized 'Edm.Guid' literal 'guid'x'' at '5' in 'a eq guid'x''."],
+        ["a eq #", "Syntax error: character '#' is not valid at position 5 in 'a eq #'."], ["x", "Something else."],
+      ].map(([text, message]) => [fault(text, message), Boolean(isUnfinished(text, message))]),
+      literals: [["String", "it's"], ["Int32", "5"], ["Int64", "5"], ["Double", "1E+300"], ["Double", "-Infinity"], ["Double", "NaN"], ["Binary", "AP8="],
+        ["Guid", "c9da6455-213d-42c9-9a79-3e9149a57833"], ["DateTime", "2026-01-31T12:00:00Z"], ["Boolean", "true"]].map(([type, value]) => literal(type, value)),
+      and: [and("", "c"), and("a", "c"), and("a or b", "c"), and("a eq 'or'", "c")],
+    };
+  });
+  assert.deepEqual(found, {
+    offered: [["Size", "Ok", "not"], ["Size"], [], ["eq"], ["5"], ["and", "or"], ["eq", "ne", "gt", "ge", "lt", "le", "and", "or"],
+      ["and", "or", ")"], [], []],
+    tokens: ["a", "eq", "'it''s'", "or", "(", "b", "lt", "-5L", ")"],
+    faults: [[[4, 6], false], [[6, 6], true], [[9, 10], false], [[5, 7], true], [[5, 12], false], [[5, 6], false], [null, false]],
+    literals: ["'it''s'", "5", "5L", "1E+300", "-INF", null, "X'00ff'", "guid'c9da6455-213d-42c9-9a79-3e9149a57833'", "datetime'2026-01-31T12:00:00Z'", "true"],
+    and: ["c", "a and c", "(a or b) and c", "a eq 'or' and c"],
+  });
+  await close(page);
+});
+
+test("an error of the filter is shown once, at the filter, with its place and what could stand there", async () => {
+  const name = table("Mistaken", employees);
+  const page = await open(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  await page.focus("#filter");
+  // What one still types is only unfinished.
+  await page.keyboard.type("Age gt");
+  await says(page, "Not finished. Expected there: a property or a literal", "#explanation");
+  assert.equal(await page.$(".problem"), null);
+  await page.keyboard.type(" 3 und Name eq 'x'");
+  await page.keyboard.press("Enter");
+  await says(page, "InvalidInput: Syntax error at position 12", "#explanation .problem");
+  await says(page, "Expected there: and, or or the end of the filter.", "#explanation .problem");
+  assert.equal(await page.$eval("#filter", (one) => one.getAttribute("aria-invalid")), "true");
+  assert.equal(await page.$eval(".filter mark", (one) => one.textContent), "und");
+  assert.equal((await page.$$(".problem")).length, 1);
+  assert.equal(await visible(page, "Try again"), false, "a refused filter is refused again");
+  await accessible(page, "an error of the filter");
+  await page.focus("#filter");
+  await page.keyboard.press("End");
+  await page.keyboard.type(" ");
+  assert.equal(await page.$(".filter mark"), null);
+  await close(page);
+});
+
+test("a cell adds its value to the filter, by its menu or by a key, for every type", async () => {
+  const values = {
+    S: "it's", I: -5, "L@odata.type": "Edm.Int64", L: "9007199254740993", D: 1e300, B: false, "T@odata.type": "Edm.DateTime", T: "2026-01-31T12:00:00.1234567Z",
+    "G@odata.type": "Edm.Guid", G: "c9da6455-213d-42c9-9a79-3e9149a57833", "X@odata.type": "Edm.Binary", X: "AAEC",
+  };
+  const name = table("Added", [["p", "1", values], ["p", "2", { Cut: "x".repeat(300) }]]);
+  const page = await open(at({ table: name, filter: "RowKey lt '2' or RowKey gt '5'" }));
+  await says(page, "1 entity.", ".pages");
+  await page.waitForSelector("#explanation > *");
+  const columns = await page.$$eval(".grid th", (all) => all.map((one) => one.title));
+  for (const column of columns.filter((one) => one !== "PartitionKey")) {
+    await page.click(`.grid tbody tr td:nth-child(${columns.indexOf(column) + 2})`);
+    await page.waitForFunction((column) => document.querySelector(".menu:popover-open")?.innerText.includes(`${column} eq `), {}, column);
+    if (column === "S") await accessible(page, "the menu of a cell");
+    await page.$eval(".menu:popover-open button", (one) => one.click());
+    await page.waitForFunction((column) => document.querySelector("#filter").value.startsWith("(RowKey lt '2' or RowKey gt '5') and ")
+      && document.querySelector("#filter").value.includes(`${column} eq `), {}, column);
+    await says(page, "1 entity.", ".pages");
+    await page.goBack();
+    await page.waitForFunction(() => document.querySelector("#filter").value === "RowKey lt '2' or RowKey gt '5'");
+    await says(page, "1 entity.", ".pages");
+    await page.waitForFunction(() => !document.querySelector(".grid[inert]"));
+  }
+  await page.goto(at({ table: name }));
+  await says(page, "2 entities.", ".pages");
+  await page.focus("button.open");
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press(">");
+  await page.waitForFunction(() => document.querySelector("#filter").value === "RowKey ge '1'");
+  await says(page, "2 entities.", ".pages");
+  // A value that is cut is none to compare with.
+  await page.waitForFunction(() => !document.querySelector(".grid[inert]"));
+  await page.click(".grid tbody tr:nth-child(2) td:nth-child(6)");
+  await page.waitForFunction(() => document.querySelector(".menu:popover-open")?.innerText.includes("Copy the value"));
+  assert.ok(!(await page.$eval(".menu:popover-open", (one) => one.innerText)).includes("Cut eq"));
+  await close(page);
+});
+
+test("filters that were run are offered again, and can be saved", async () => {
+  const name = table("Before", employees);
+  const page = await open(at({ table: name }));
+  for (const filter of ["Age gt 30", "Name eq 'Ken Kwok'"]) {
+    await fill(page, "Filter", filter);
+    await press(page, "Run");
+    await page.waitForFunction((filter) => new URLSearchParams(location.hash.slice(1)).get("filter") === filter, {}, filter);
+    await says(page, filter.startsWith("Age") ? "2 entities." : "1 entity.", ".pages");
+  }
+  await press(page, "Filters of before");
+  await accessible(page, "filters of before");
+  assert.deepEqual(await page.$$eval(".history li bdi", (all) => all.map((one) => one.textContent)), ["Name eq 'Ken Kwok'", "Age gt 30"]);
+  await press(page, "Save this filter");
+  await says(page, "Saved", ".history h2");
+  await page.keyboard.press("Escape");
+  await page.reload();
+  await says(page, "1 entity.", ".pages");
+  await press(page, "Filters of before");
+  await press(page, "Run Age gt 30");
+  await says(page, "2 entities.", ".pages");
+  await press(page, "Filters of before");
+  const own = await page.$$eval(".history ul", (lists) => lists.map((list) => [...list.querySelectorAll("bdi")].map((one) => one.textContent)));
+  assert.deepEqual(own, [["Name eq 'Ken Kwok'"], ["Age gt 30"]]);
+  // Another table has its own.
+  await page.goto(at({ table: table("Before2", employees) }));
+  await says(page, "3 entities.", ".pages");
+  await press(page, "Filters of before");
+  await says(page, "The filters that you run on this table stand here.", ".history");
+  await close(page);
+});
+
+test("a filter that finds nothing says why, if the table shows it", async () => {
+  const name = table("Nothing", employees);
+  const page = await open(at({ table: name, filter: "Age eq '34'" }));
+  await says(page, "Age is an Int32 here; write 34, not '34'.", ".nothing");
+  await press(page, "Run it so");
+  await says(page, "1 entity.", ".pages");
+  for (const [filter, reason] of [
+    ["Nmae eq 'Don Hall'", "No entity on the first page of the table has Nmae; there is Name."],
+    ["Unheard eq 1", "No entity on the first page of the table has Unheard."],
+    ["Age eq 34L", "Age is an Int32 here; write 34, not 34L."],
+    ["Id eq '9007199254740993'", "Id is an Int64 here; write 9007199254740993L, not '9007199254740993'."],
+    ["PartitionKey eq 5", "PartitionKey is a String here; write '5', not 5."],
+    ["Salary eq 'much'", "Salary is a Double here, and 'much' is none."],
+  ]) {
+    await page.goto(at({ table: name, filter }));
+    await says(page, reason, ".nothing");
+  }
+  // What is only not there needs no reason.
+  await page.goto(at({ table: name, filter: "Id eq 5 and Salary gt 1" }));
+  await says(page, "No entities.", ".nothing");
+  assert.equal(await page.$eval(".nothing", (one) => one.innerText), "No entities.");
+  await close(page);
+});
+
+// --- The page as a whole ------------------------------------------------------------------------------------------------------
+
+test("on a small window the first row is near the top, and the tables are a drawer", async () => {
+  const name = table("Small", employees);
+  const page = await open(at({ table: name, filter: "Age gt 20" }), { width: 390, height: 844 });
+  await says(page, "3 entities.", ".pages");
+  await page.waitForSelector("#explanation > *");
+  const top = await page.$eval(".grid tbody tr", (one) => one.getBoundingClientRect().top);
+  assert.ok(top <= 320, `the first row begins at ${top}`);
+  assert.equal(await page.$eval("#tables", (one) => one.checkVisibility()), false);
+  await press(page, "Tables");
+  await says(page, "Small", "#tables");
+  await page.waitForFunction(() => document.activeElement.matches("#tables input"));
+  await accessible(page, "the drawer");
+  await page.keyboard.press("Escape");
+  assert.equal(await page.$eval("#tables", (one) => one.checkVisibility()), false);
+  assert.equal(await page.evaluate(() => document.activeElement.id), "tables-button");
+  await press(page, "Tables");
+  await page.$eval(`#tables a[data-table=${name}]`, (one) => one.click());
+  await page.waitForFunction(() => !document.body.classList.contains("with-tables"));
+  await close(page);
+});
+
+test("nothing moves for longer than 150 ms, and nothing at all where the system asks for that", async () => {
+  const name = table("Still", employees);
+  const page = await open(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  const longest = () => page.$$eval("*", (all) => Math.max(...all.flatMap((one) => {
+    const { transitionDuration, animationDuration } = getComputedStyle(one);
+    return [...transitionDuration.split(","), ...animationDuration.split(",")].map(Number.parseFloat);
+  })));
+  const moves = await longest();
+  assert.ok(moves > 0 && moves <= 0.15, String(moves));
+  await page.emulateMediaFeatures([{ name: "prefers-reduced-motion", value: "reduce" }]);
+  assert.equal(await longest(), 0);
+  await close(page);
+});
+
+test("the page has at most 200 kB, asks for each file once, and a browser keeps them", async () => {
+  const page = await open();
+  const session = await page.createCDPSession();
+  await session.send("Network.enable");
+  const paths = [];
+  let weight = 0;
+  session.on("Network.responseReceived", ({ response }) => paths.push(new URL(response.url).pathname));
+  session.on("Network.loadingFinished", ({ encodedDataLength }) => { weight += encodedDataLength; });
+  await page.goto(writing);
+  await says(page, "Connect a program");
+  const files = paths.filter((path) => /\.(?:css|js)$/.test(path));
+  assert.ok(files.length > 10);
+  assert.equal(new Set(files).size, files.length, files.join("\n"));
+  assert.ok(weight > 10_000 && weight <= 200_000, String(weight));
+  await close(page);
+  const path = `${origin}/explorer/main.js`;
+  const first = await fetch(path);
+  assert.deepEqual([first.headers.get("cache-control"), first.headers.get("content-encoding")], ["no-cache", "gzip"]);
+  const text = await first.text();
+  const plain = await fetch(path, { headers: { "Accept-Encoding": "identity" } });
+  assert.deepEqual([plain.headers.get("content-encoding"), await plain.text()], [null, text]);
+  const same = await fetch(path, { headers: { "If-None-Match": first.headers.get("etag") } });
+  assert.deepEqual([same.status, await same.text()], [304, ""]);
+  const other = await fetch(path, { headers: { "If-None-Match": '"other"' } });
+  assert.deepEqual([other.status, await other.text()], [200, text]);
+});
