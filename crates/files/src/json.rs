@@ -27,7 +27,7 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     /// The next character that is no white space; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<u8>, Fault> {
+    pub fn peek(&mut self) -> Result<Option<u8>, Fault> {
         loop {
             let available = self.input.fill()?;
             let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
@@ -45,7 +45,7 @@ impl<'i, 'r> Json<'i, 'r> {
     /// # Errors
     /// Another character, or the end.
     pub fn expect(&mut self, byte: u8, sink: &mut Sink<'_>) -> Result<(), Fault> {
-        match self.next()? {
+        match self.peek()? {
             Some(found) if found == byte => self.take(sink, 1),
             _ => Err(self.unexpected(&format!("{:?}", char::from(byte)))?),
         }
@@ -53,7 +53,7 @@ impl<'i, 'r> Json<'i, 'r> {
 
     /// Takes this character if it is next.
     pub fn accept(&mut self, byte: u8, sink: &mut Sink<'_>) -> Result<bool, Fault> {
-        let is_next = self.next()? == Some(byte);
+        let is_next = self.peek()? == Some(byte);
         if is_next {
             self.take(sink, 1)?;
         }
@@ -62,7 +62,7 @@ impl<'i, 'r> Json<'i, 'r> {
 
     /// Returns the fault of a character that the document cannot have here.
     pub fn unexpected(&mut self, expected: &str) -> Result<Fault, Fault> {
-        Ok(match self.next()? {
+        Ok(match self.peek()? {
             None => self
                 .input
                 .fault(format!("the document ends where {expected} should stand")),
@@ -78,7 +78,7 @@ impl<'i, 'r> Json<'i, 'r> {
     /// # Errors
     /// More text.
     pub fn end(&mut self) -> Result<(), Fault> {
-        match self.next()? {
+        match self.peek()? {
             None => Ok(()),
             Some(_) => Err(self.input.fault("text stands behind the end of the document")),
         }
@@ -86,7 +86,7 @@ impl<'i, 'r> Json<'i, 'r> {
 
     /// Reads a member's name and the colon behind it.
     pub fn name(&mut self, sink: &mut Sink<'_>) -> Result<String, Fault> {
-        if self.next()? != Some(b'"') {
+        if self.peek()? != Some(b'"') {
             return Err(self.unexpected("a name")?);
         }
         let mut raw = Vec::new();
@@ -113,7 +113,7 @@ impl<'i, 'r> Json<'i, 'r> {
                 .input
                 .fault(format!("more than {DEEPEST} values stand in each other")));
         }
-        match self.next()? {
+        match self.peek()? {
             Some(b'"') => self.string(sink),
             Some(b'-' | b'0'..=b'9' | b'a'..=b'z') => self.word(sink),
             Some(b'[') => {
@@ -134,7 +134,7 @@ impl<'i, 'r> Json<'i, 'r> {
                     return Ok(());
                 }
                 loop {
-                    if self.next()? != Some(b'"') {
+                    if self.peek()? != Some(b'"') {
                         return Err(self.unexpected("a name")?);
                     }
                     self.string(sink)?;
@@ -234,7 +234,7 @@ impl Objects {
                     json.end()?;
                     return Ok(false);
                 }
-                State::Begin => match json.next()? {
+                State::Begin => match json.peek()? {
                     None => return Err(json.input().fault("the document is empty; one without entities is []")),
                     Some(b'[') => {
                         json.expect(b'[', &mut Sink::Skip)?;
@@ -257,8 +257,8 @@ impl Objects {
                     Some(_) => return Err(json.unexpected("a list or an entity")?),
                 },
                 State::List { wrapped, first } => {
-                    if !first && json.accept(b',', &mut Sink::Skip)? || first && json.next()? != Some(b']') {
-                        if json.next()? != Some(b'{') {
+                    if !first && json.accept(b',', &mut Sink::Skip)? || first && json.peek()? != Some(b']') {
+                        if json.peek()? != Some(b'{') {
                             return Err(json.unexpected("an entity")?);
                         }
                         json.input().begin_record();
@@ -277,7 +277,7 @@ impl Objects {
                     json.end()?;
                     self.state = State::End;
                 }
-                State::Loose => match json.next()? {
+                State::Loose => match json.peek()? {
                     None => self.state = State::End,
                     Some(b'{') => {
                         json.input().begin_record();

@@ -131,7 +131,7 @@ fn collection(
                     if !std::mem::take(&mut first) {
                         json.expect(b',', skip)?;
                     }
-                    json.next()?;
+                    json.peek()?;
                     document.clear();
                     json.input().begin_record();
                     json.value(&mut Sink::Keep(document))?;
