@@ -455,6 +455,7 @@ test("who edits an entity that another one has changed sees both versions", asyn
 test("a delete of many that one has changed deletes none", async () => {
   const name = table("Many", employees);
   const page = await open(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
   await page.click("[aria-label='Select Marketing 00001']");
   await page.click("[aria-label='Select Sales 00010']");
   await says(page, "2 selected", ".selection");

@@ -124,8 +124,37 @@ test("columns are chosen and ordered; the address says which, and the browser re
   await says(colleague, "Connect a program");
   await colleague.goto(address);
   await says(colleague, "3 entities.", ".pages");
-  assert.deepEqual((await grid(colleague))[0].slice(4).map((text) => text.split(/\s/)[0]), ["Name", "Age", "Salary"]);
+  const others = async () => (await grid(colleague))[0].slice(4).map((text) => text.split(/\s/)[0]);
+  assert.deepEqual(await others(), ["Name", "Age", "Salary"]);
+  await press(colleague, "Columns");
+  await press(colleague, "Show all");
+  await colleague.waitForFunction(() => document.querySelector(".grid th[title=Id]"));
+  assert.deepEqual(await others(), ["Name", "Age", "Salary", "Id"]);
   await close(colleague);
+});
+
+test("the head of a column has a menu, which hides, moves, and begins a filter", async () => {
+  const name = table("Heads", employees);
+  const page = await open(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  const heads = async () => (await grid(page))[0].slice(4).map((text) => text.split(/\s/)[0]);
+  await page.click(".grid th[title=Name]");
+  await accessible(page, "the menu of a column");
+  await press(page, "Move to the left");
+  assert.deepEqual(await heads(), ["Age", "Name", "Id", "Salary"]);
+  // By keyboard: the column that has moved has the focus.
+  assert.equal(await page.evaluate(() => document.activeElement.title), "Name");
+  await page.keyboard.press("Enter");
+  await press(page, "Hide Name");
+  assert.deepEqual(await heads(), ["Age", "Id", "Salary"]);
+  await page.click(".grid th[title=RowKey]");
+  assert.equal(await visible(page, "Hide RowKey"), false, "the keys are always there");
+  await press(page, "Filter by RowKey");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "filter");
+  await page.keyboard.type("eq '00001'");
+  await page.keyboard.press("Enter");
+  await says(page, "1 entity.", ".pages");
+  await close(page);
 });
 
 test("a Timestamp is short and local, and whole on hover", async () => {

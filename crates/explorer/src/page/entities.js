@@ -53,6 +53,7 @@ export async function showEntities(main, scope, canWrite) {
   const layout = new Columns(account, table);
   if (select !== '') {
     layout.order = select.split(',');
+    layout.order.forEach((name) => layout.hidden.delete(name));
   }
   /** @type {Map<string, Column>} */
   let columns = new Map();
@@ -144,6 +145,8 @@ export async function showEntities(main, scope, canWrite) {
     }),
     choose: (chosen) => showSelection(chosen),
     filter: (condition) => go({ filter: and(field.filter, condition) }),
+    ask: (name) => field.begin(and(field.filter, `${name} `)),
+    arrange: () => showColumns(),
     whole: async ({ partitionKey, rowKey }, name) => {
       const entity = await scope.call('get_entity', { table, partitionKey, rowKey });
       return entity.properties.find((/** @type {[string]} */ [one]) => one === name)?.[2] ?? '';
@@ -156,8 +159,8 @@ export async function showEntities(main, scope, canWrite) {
     const all = layout.sorted(now.types.keys());
     const wanted = all.filter((name) => !layout.hidden.has(name));
     const select = wanted.length === all.length ? '' : wanted.join(',');
-    const isLoaded = scope.route.select === '' || wanted.every((name) => scope.route.select.split(',').includes(name));
-    if (isLoaded) {
+    const loaded = scope.route.select;
+    if (loaded === '' || (select !== '' && wanted.every((name) => loaded.split(',').includes(name)))) {
       history.replaceState(null, '', address({ select, position }));
       grid.show();
     } else {

@@ -100,6 +100,19 @@ export class FilterField {
     return this.input.value.trim();
   }
 
+  /**
+   * Writes a filter that the user goes on with.
+   *
+   * @param {string} filter
+   * @param {number} [caret]
+   */
+  begin(filter, caret = filter.length) {
+    this.input.value = filter;
+    this.input.focus();
+    this.input.setSelectionRange(caret, caret);
+    this.input.dispatchEvent(new Event('input', { bubbles: true }));
+  }
+
   run() {
     this.close();
     if (this.filter !== '') {
@@ -208,10 +221,7 @@ export class FilterField {
     const caret = this.input.selectionStart ?? value.length;
     const space = item.back || /^\s/.test(value.slice(caret)) ? '' : ' ';
     const taken = value.slice(0, this.from) + item.text + space;
-    this.input.value = taken + value.slice(caret);
-    const end = taken.length - (item.back ?? 0);
-    this.input.setSelectionRange(end, end);
-    this.input.dispatchEvent(new Event('input', { bubbles: true }));
+    this.begin(taken + value.slice(caret), taken.length - (item.back ?? 0));
   }
 
   /** @param {KeyboardEvent} event */

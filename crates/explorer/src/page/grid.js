@@ -71,6 +71,8 @@ export class Grid {
    * @param {(entity: Entity) => Promise<void>} actions.open
    * @param {(chosen: Set<Entity>) => void} actions.choose
    * @param {(condition: string) => void} actions.filter
+   * @param {(name: string) => void} actions.ask begins a condition on a property
+   * @param {() => void} actions.arrange after a change of the columns
    * @param {(entity: Entity, name: string) => Promise<string>} actions.whole the whole of a value that is cut
    */
   constructor(entities, columns, actions) {
@@ -403,6 +405,11 @@ export class Grid {
       '<': () => this.filterBy('le'),
       ContextMenu: () => this.menu(),
     })[key];
+    if (row < 0 && name !== undefined && (key === 'Enter' || key === ' ' || key === 'ContextMenu')) {
+      this.headMenu();
+      event.preventDefault();
+      return;
+    }
     // Enter and Space on a button or a check box are its own.
     const isOwn = /** @type {Element} */ (event.target).matches('button, input') && (key === 'Enter' || key === ' ');
     const isSelection = isCommand && String(getSelection()) !== '';
@@ -478,8 +485,47 @@ export class Grid {
     this.actions.choose(this.chosen);
   }
 
+  /** What can be done with a column. */
+  headMenu() {
+    const column = this.columns[this.at.column - this.offset];
+    const cell = this.cell();
+    if (!column || !cell) {
+      return;
+    }
+    const { name, isKey } = column;
+    const shown = this.columns.filter((one) => !one.isKey).map((one) => one.name);
+    const arrange = (/** @type {number} */ by) => {
+      this.actions.arrange();
+      this.go(-1, this.at.column + by);
+    };
+    const move = (/** @type {'back' | 'forward'} */ icon, /** @type {string} */ where, /** @type {number} */ by) => {
+      const other = shown[shown.indexOf(name) + by];
+      const names = this.layout.sorted(this.types.keys());
+      return !isKey && other !== undefined && { icon, text: `Move ${where}`, action: () => {
+        this.layout.move(names, name, names.indexOf(other));
+        arrange(by);
+      } };
+    };
+    openMenu(cell, 'The column', [
+      { icon: 'filter', text: `Filter by ${name}`, action: () => this.actions.ask(name) },
+      null,
+      move('back', 'to the left', -1), move('forward', 'to the right', 1),
+      { icon: 'columns', text: 'Width of its content', action: () => this.resize(name, null) },
+      !isKey && { icon: 'close', text: `Hide ${name}`, action: () => {
+        this.layout.hidden.add(name);
+        this.layout.keep();
+        arrange(0);
+      } }]);
+  }
+
   /** @param {MouseEvent} event */
   click(event) {
+    const head = /** @type {HTMLElement} */ (event.target).closest('thead th');
+    if (head instanceof HTMLElement && !/** @type {Element} */ (event.target).matches('.width')) {
+      head.focus({ preventScroll: true });
+      this.headMenu();
+      return;
+    }
     const cell = /** @type {HTMLElement} */ (event.target).closest('tbody td');
     if (cell instanceof HTMLElement && !/** @type {Element} */ (event.target).closest('button, input') && String(getSelection()) === '') {
       this.at = { row: Number(cell.closest('tr')?.dataset['row']), column: [...(cell.parentElement?.children ?? [])].indexOf(cell) };
