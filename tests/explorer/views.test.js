@@ -33,10 +33,10 @@ function packages(name) {
 test("the first page has the tables as cards, what is asked of them, and how a program connects", async () => {
   const name = packages("Cards1");
   sql(`SELECT create_property_index('${name}', 'Size')`);
-  const page = await open(writing);
+  const page = await open(at({}));
   await says(page, "Connect a program");
   const card = await page.$$eval(".table-card", (cards) => cards.map((one) => one.innerText.replace(/\s+/g, " ")).find((text) => text.startsWith("Cards1")));
-  assert.match(card, /^Cards1 ≈ 3,000 entities [0-9]+ kB · 1 index$/);
+  assert.match(card, /^Cards1 ≈ 3,000 entities [0-9]+ kB 1 index$/);
   // The development account has a public key; of another one only the gateway knows it.
   const connection = await field(page, "Connection string");
   assert.match(await connection.evaluate((one) => one.value),
@@ -71,7 +71,6 @@ test("without tables the first page loads a sample, and does not know a secret k
     await says(page, "The explorer does not know the key of this account.");
     await accessible(page, "no tables");
     await press(page, "Load sample data");
-    await says(page, "The sample is there.", "#status");
     await says(page, "Ganymede", "main");
     await says(page, "Readings", "#tables");
     assert.equal(second("SELECT count_entities('Moons') > 20, count_entities('Readings'), count(*) FROM query_property_indexes('Moons')"), "t|288|1");
@@ -91,12 +90,7 @@ test("the load has axes with units, requests, errors and a latency; without requ
   const page = await open(`${writing}&view=load`);
   await says(page, "QueryTables");
   await says(page, "The next reading comes in 2 seconds", ".plot");
-  await page.waitForFunction(async (clients) => {
-    // Without a key it is refused: that is a request with an error. The page may not read the answer.
-    await fetch(`${clients}/devstoreaccount1/Tables`, { mode: "no-cors" }).catch(() => {});
-    return document.querySelector(".plot polyline.requests");
-  }, { polling: 500 }, process.env.GATEWAY_CLIENTS).catch(() => {});
-  for (let count = 0; count < 20 && !await page.$(".plot polyline.p99"); count += 1) {
+  for (let count = 0; count < 60 && !await page.$(".plot polyline.p99"); count += 1) {
     await fetch(`${process.env.GATEWAY_CLIENTS}/devstoreaccount1/Tables`);
     await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
   }
@@ -234,11 +228,11 @@ test("values are edited as their types are: a switch, a picker, hex and text, JS
   await press(page, "Base64");
   assert.equal(await (await field(page, "Value of Bytes")).evaluate((one) => one.value), "SMOp");
 
-  await press(page, "Value of Json as a tree");
+  await press(page, "Tree: Value of Json");
   await says(page, "9007199254740993", "#panel .tree");
   await page.$$eval("#panel .tree summary", (all) => all.at(-1).click());
   await says(page, '"<b>"', "#panel .tree");
-  await says(page, "4 changed", "#panel").catch(() => {});
+  await says(page, "3 changed", "#panel");
   await accessible(page, "values of all types");
   await press(page, "Save");
   await says(page, "Saved.", "#status");

@@ -85,7 +85,7 @@ function short(/** @type {number} */ count) {
 export function copyButton(/** @type {string} */ label, /** @type {() => string} */ text) {
   const made = button('', async () => {
     await navigator.clipboard.writeText(text());
-    made.replaceChildren(icon('check'), 'Copied');
+    made.replaceChildren(icon('check'), 'Copy');
     say('Copied.');
     setTimeout(() => made.replaceChildren(icon('copy'), 'Copy'), 2000);
   }, { 'aria-label': label });
@@ -185,7 +185,6 @@ async function loadSample(scope) {
   }
   scope.signal.throwIfAborted();
   dispatchEvent(new Event('tables-changed'));
-  say('The sample is there.');
   go({ table: SAMPLE[0].table, view: 'entities', filter: '', select: '' });
 }
 

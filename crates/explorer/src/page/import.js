@@ -17,10 +17,13 @@ import { TYPES } from './values.js';
  * @property {Column[]} columns
  * @property {(string | null)[][]} rows
  * @property {number} read
+ * @property {boolean} isWhole whether the preview has read to the end
  */
 
 /** The number of characters of a file that its preview has, and the first call of its import. */
 const PART = 65_536;
+/** The most rows that a preview reads. */
+const ROWS = 1000;
 const FORMS = { lines: 'JSON lines', document: 'a JSON document', csv: 'CSV' };
 /** What people call the columns that are keys here. */
 const KEYS = {
@@ -76,7 +79,8 @@ async function preview(scope, file) {
       break;
     }
   }
-  return scope.call('preview_import', { isCsv: /\.(?:csv|tsv|txt)(?:\.gz)?$/i.test(file.name), part, isLast: isWhole });
+  const found = await scope.call('preview_import', { isCsv: /\.(?:csv|tsv|txt)(?:\.gz)?$/i.test(file.name), part, isLast: isWhole });
+  return { ...found, isWhole: isWhole && found.read < ROWS };
 }
 
 /** @param {Scope} scope */
@@ -167,7 +171,7 @@ export function importEntities(scope) {
  * @returns {() => object | null}
  */
 function showPreview(where, found) {
-  const { columns, rows, read } = found;
+  const { columns, rows, read, isWhole } = found;
   const head = element('h3', {}, `${FORMS[found.form]}${found.form === 'csv' && found.delimiter !== ',' ? ` with ${
     { ';': 'semicolons', '\t': 'tabs', '|': 'bars' }[found.delimiter] ?? found.delimiter}` : ''}`);
   const table = element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'First rows' });
@@ -176,7 +180,7 @@ function showPreview(where, found) {
     element('tbody', {}, ...rows.map((row) => element('tr', {}, ...row.map((text) => element('td', { class: text === null ? 'absent' : '' },
       text === null ? '' : element('bdi', {}, text)))))));
   const caption = element('p', { class: 'quiet' }, `The first ${number(rows.length)} of ${
-    read > rows.length ? `at least ${number(read)}` : number(read)} rows.`);
+    isWhole ? number(read) : `at least ${number(read)}`} rows.`);
   if (found.hasKeys || columns.length === 0) {
     table.replaceChildren(shown(columns.map(({ name }) => name)));
     where.replaceChildren(head, caption, table);

@@ -157,7 +157,7 @@ export function drawLoad(/** @type {HTMLElement} */ where) {
 function figure(title, value, words, empty, picture, legend) {
   picture.setAttribute('aria-label', words);
   return element('figure', { class: 'card plot' },
-    element('figcaption', {}, element('h3', {}, title), element('strong', { class: 'figure' }, value)),
+    element('figcaption', {}, element('h2', {}, title), element('strong', { class: 'figure' }, value)),
     element('div', { class: 'picture' }, picture, empty && element('p', { class: 'quiet' }, empty)), legend,
     element('p', { class: 'sr' }, words, '.'));
 }

@@ -239,7 +239,7 @@ function binary(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ 
 
 /** Lists and objects of JSON in a text can be looked at as a tree. */
 function tree(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ label) {
-  const look = element('button', { type: 'button', class: 'link', 'aria-expanded': 'false', 'aria-label': `${label} as a tree` });
+  const look = element('button', { type: 'button', class: 'link' });
   const where = element('div', { class: 'tree', hidden: true });
   const made = element('div', {}, where, element('div', { class: 'value-tools' }, look));
   const show = () => {
@@ -253,6 +253,7 @@ function tree(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ la
     truth.hidden = !where.hidden;
     look.setAttribute('aria-expanded', String(!where.hidden));
     look.textContent = where.hidden ? 'Tree' : 'Text';
+    look.setAttribute('aria-label', `${look.textContent}: ${label}`);
   };
   look.addEventListener('click', () => {
     where.hidden = !where.hidden;
