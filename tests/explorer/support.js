@@ -108,7 +108,7 @@ const visible = (page, name) => page.evaluate((name) => [...document.querySelect
   .some((one) => one.checkVisibility() && (one.getAttribute("aria-label") ?? one.textContent).trim() === name), name);
 
 /** Ticks or unticks a column in the open choice of columns. */
-const tickColumn = (page, name) => page.$eval(`.columns [data-name="${name}"] input`, (one) => one.click());
+const tickColumn = (page, name) => page.$eval(`.column-choice [data-name="${name}"] input`, (one) => one.click());
 
 /** The field with this label. */
 const field = (page, label) =>

@@ -90,7 +90,7 @@ export function picker(columns, known, changed) {
   const opener = element('button', { type: 'button', id: 'columns' }, icon('columns'), 'Columns');
   const fill = () => {
     const types = known();
-    const list = element('ul', { class: 'columns' });
+    const list = element('ul', { class: 'column-choice' });
     /** @type {string | null} */
     let dragged = null;
     const change = () => {
