@@ -354,24 +354,24 @@ test("filters that were run are offered again, and can be saved", async () => {
     await page.waitForFunction((filter) => new URLSearchParams(location.hash.slice(1)).get("filter") === filter, {}, filter);
     await says(page, filter.startsWith("Age") ? "2 entities." : "1 entity.", ".pages");
   }
-  await press(page, "Filters of before");
-  await accessible(page, "filters of before");
+  await press(page, "Earlier filters");
+  await accessible(page, "earlier filters");
   assert.deepEqual(await page.$$eval(".history li bdi", (all) => all.map((one) => one.textContent)), ["Name eq 'Ken Kwok'", "Age gt 30"]);
   await press(page, "Save this filter");
   await says(page, "Saved", ".history h2");
   await page.keyboard.press("Escape");
   await page.reload();
   await says(page, "1 entity.", ".pages");
-  await press(page, "Filters of before");
+  await press(page, "Earlier filters");
   await press(page, "Run Age gt 30");
   await says(page, "2 entities.", ".pages");
-  await press(page, "Filters of before");
+  await press(page, "Earlier filters");
   const own = await page.$$eval(".history ul", (lists) => lists.map((list) => [...list.querySelectorAll("bdi")].map((one) => one.textContent)));
   assert.deepEqual(own, [["Name eq 'Ken Kwok'"], ["Age gt 30"]]);
   // Another table has its own.
   await page.goto(at({ table: table("Before2", employees) }));
   await says(page, "3 entities.", ".pages");
-  await press(page, "Filters of before");
+  await press(page, "Earlier filters");
   await says(page, "The filters that you run on this table stand here.", ".history");
   await close(page);
 });

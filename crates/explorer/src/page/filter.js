@@ -1,4 +1,4 @@
-// The field of the filter: it completes what one types, marks where an error is, and knows the filters of before.
+// The field of the filter: it completes what one types, marks where an error is, and knows earlier filters.
 
 import { button, element } from './dom.js';
 import { completions, fault } from './filters.js';
@@ -20,7 +20,7 @@ function keptFilters() {
 }
 
 /** The filters of one table that the browser keeps. */
-class Kepts {
+class EarlierFilters {
   /**
    * @param {string} account
    * @param {string} table
@@ -63,7 +63,7 @@ export class FilterField {
    */
   constructor({ account, table, filter }, actions) {
     this.actions = actions;
-    this.kept = new Kepts(account, table);
+    this.kept = new EarlierFilters(account, table);
     this.input = element('input', {
       id: 'filter', value: filter, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off', enterkeyhint: 'search',
       placeholder: "PartitionKey eq 'Sales' and Age gt 30", 'aria-describedby': 'explanation',
@@ -249,18 +249,18 @@ export class FilterField {
     event.preventDefault();
   }
 
-  // --- The filters of before -----------------------------------------------------------------------------------------------------
+  // --- The earlier filters -----------------------------------------------------------------------------------------------------
 
   /** A button with the saved filters of the table, and the last ones. */
   history() {
-    const opener = iconButton('clock', 'Filters of before');
-    return opens(opener, { role: 'dialog', 'aria-label': 'Filters of before' }, (close) => {
+    const opener = iconButton('clock', 'Earlier filters');
+    return opens(opener, { role: 'dialog', 'aria-label': 'Earlier filters' }, (close) => {
       const content = element('div', { class: 'history' });
       const show = () => {
         const own = this.kept.own();
         const current = this.filter;
         const line = (/** @type {Kept} */ { filter, isSaved }) => {
-          const star = iconButton('star', isSaved ? 'Do not keep' : 'Save', () => {
+          const star = iconButton('star', isSaved ? 'Do not save' : 'Save', () => {
             this.kept.put(filter, !isSaved);
             show();
           });
@@ -287,7 +287,7 @@ export class FilterField {
             this.kept.put(current, true);
             show();
           })] : []),
-          ...part('Saved', own.filter(({ isSaved }) => isSaved)), ...part('Last ones', own.filter(({ isSaved }) => !isSaved)),
+          ...part('Saved', own.filter(({ isSaved }) => isSaved)), ...part('Recent', own.filter(({ isSaved }) => !isSaved)),
           ...(own.length === 0 ? [element('p', { class: 'quiet' }, 'The filters that you run on this table stand here.')] : []));
       };
       show();
