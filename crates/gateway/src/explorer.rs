@@ -8,11 +8,12 @@ use std::time::Duration;
 use table_service_connect::Certificates;
 use table_service_explorer::{Databases, Problem, Rows};
 use table_service_model::Code;
+use table_service_model::access::DEVELOPMENT_KEY;
 use table_service_model::error::Report;
 use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
-use crate::config::{Config, DEVELOPMENT_KEY, ExplorerMode};
+use crate::config::{Config, ExplorerMode};
 use crate::database::{Node, Parameters, PoolSettings, QueryError, query_text};
 use crate::failure::Failure;
 
