@@ -8,7 +8,8 @@ use quick_xml::events::BytesText;
 use quick_xml::se;
 use serde::{Deserialize, Serialize};
 use table_service_model::access::{
-    AccessPolicies, CorsRule, Logging, Metrics, ServiceProperties, ServicePropertiesChange,
+    AccessPolicies, AccessPolicy, CorsRule, Logging, Metrics, ServiceProperties, ServicePropertiesChange,
+    SignedIdentifier,
 };
 
 use crate::failure::Failure;
@@ -31,49 +32,25 @@ struct Identifiers {
 struct Identifier {
     id: String,
     #[serde(default)]
-    access_policy: Policy,
+    access_policy: AccessPolicy,
 }
 
-#[derive(Serialize, Deserialize, Default)]
+#[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Policy {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    start: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    expiry: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    permission: Option<String>,
-}
-
-/// The same policy in JSON.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Flat {
-    id: String,
-    #[serde(flatten)]
-    policy: Policy,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename = "StorageServiceProperties", rename_all = "PascalCase")]
 struct Properties {
-    #[serde(skip_serializing_if = "Option::is_none")]
     logging: Option<Logging>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     hour_metrics: Option<Metrics>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     minute_metrics: Option<Metrics>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     cors: Option<Rules>,
 }
 
-#[derive(Serialize, Deserialize, Default)]
+#[derive(Deserialize, Default)]
 struct Rules {
     #[serde(rename = "CorsRule", default)]
     rules: Vec<Rule>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Rule {
     allowed_origins: String,
@@ -112,36 +89,27 @@ fn from_xml<'x, T: Deserialize<'x>>(xml: &'x str) -> Result<T, String> {
 
 pub fn policies_from_xml(xml: &str) -> Result<String, String> {
     let read: Identifiers = from_xml(xml)?;
-    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let flat: Vec<Flat> = read
-        .identifiers
-        .into_iter()
-        .map(|identifier| Flat {
-            id: identifier.id,
-            policy: Policy {
-                start: given(identifier.access_policy.start),
-                expiry: given(identifier.access_policy.expiry),
-                permission: given(identifier.access_policy.permission),
-            },
-        })
-        .collect();
-    serde_json::to_string(&flat).map_err(|error| error.to_string())
+    let policies = read.identifiers.into_iter().map(|identifier| SignedIdentifier {
+        id: identifier.id,
+        policy: identifier.access_policy,
+    });
+    let policies = AccessPolicies::new(policies.collect()).map_err(|error| error.report())?;
+    Ok(policies.to_json())
 }
 
 fn policies_to_xml(json: &str) -> Result<String, String> {
     let policies = AccessPolicies::from_json(json).map_err(|error| error.report())?;
-    let identifiers = policies
-        .iter()
-        .map(|entry| Identifier {
-            id: entry.id.clone(),
-            access_policy: Policy {
-                start: entry.policy.start.map(|time| time.with_seven_digits()),
-                expiry: entry.policy.expiry.map(|time| time.with_seven_digits()),
-                permission: entry.policy.permissions.map(|permissions| permissions.to_string()),
-            },
-        })
-        .collect();
-    let xml = se::to_string(&Identifiers { identifiers }).map_err(|error| error.to_string())?;
+    let identifiers = policies.iter().map(|entry| Identifier {
+        id: entry.id.clone(),
+        access_policy: entry.policy,
+    });
+    to_xml(&Identifiers {
+        identifiers: identifiers.collect(),
+    })
+}
+
+fn to_xml(document: &impl Serialize) -> Result<String, String> {
+    let xml = se::to_string(document).map_err(|error| error.to_string())?;
     Ok(format!("{HEAD}{xml}"))
 }
 
@@ -165,21 +133,7 @@ pub fn properties_from_xml(xml: &str) -> Result<String, String> {
 
 fn properties_to_xml(json: &str) -> Result<String, String> {
     let read = ServiceProperties::from_json(json).map_err(|error| error.report())?;
-    let rules = read.cors.into_iter().map(|rule| Rule {
-        allowed_origins: rule.allowed_origins.join(","),
-        allowed_methods: rule.allowed_methods.join(","),
-        max_age_in_seconds: rule.max_age_in_seconds,
-        exposed_headers: rule.exposed_headers.join(","),
-        allowed_headers: rule.allowed_headers.join(","),
-    });
-    let xml = se::to_string(&Properties {
-        logging: Some(read.logging),
-        hour_metrics: Some(read.hour_metrics),
-        minute_metrics: Some(read.minute_metrics),
-        cors: Some(Rules { rules: rules.collect() }),
-    })
-    .map_err(|error| error.to_string())?;
-    Ok(format!("{HEAD}{xml}"))
+    to_xml(&read.document())
 }
 
 impl RestClient {

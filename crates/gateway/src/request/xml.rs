@@ -17,28 +17,17 @@ const SERVICE_PROPERTIES: &str = "StorageServiceProperties";
 const HEAD: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 
 #[derive(Serialize)]
-struct Identifiers {
+struct Identifiers<'a> {
     #[serde(rename = "SignedIdentifier")]
-    identifiers: Vec<Identifier>,
+    identifiers: Vec<Identifier<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Identifier {
-    id: String,
+struct Identifier<'a> {
+    id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    access_policy: Option<Policy>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Policy {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expiry: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permission: Option<String>,
+    access_policy: Option<&'a AccessPolicy>,
 }
 
 /// Reads the stored access policies of a table. An empty text is an empty list.
@@ -84,53 +73,14 @@ fn read_policy(policy: &Element) -> Result<AccessPolicy, Error> {
 /// # Errors
 /// `InvalidXmlDocument` if they cannot be written, which does not happen.
 pub fn write_policies(policies: &AccessPolicies) -> Result<String, Error> {
-    let identifier = |identifier: &SignedIdentifier| {
-        let AccessPolicy {
-            start,
-            expiry,
-            permissions,
-        } = identifier.policy;
-        let policy = Policy {
-            start: start.map(Ticks::with_seven_digits),
-            expiry: expiry.map(Ticks::with_seven_digits),
-            permission: permissions.map(|permissions| permissions.to_string()),
-        };
-        let is_empty = policy.start.is_none() && policy.expiry.is_none() && policy.permission.is_none();
-        Identifier {
-            id: identifier.id.clone(),
-            access_policy: (!is_empty).then_some(policy),
-        }
-    };
+    let identifiers = policies.iter().map(|identifier| Identifier {
+        id: &identifier.id,
+        access_policy: Some(&identifier.policy).filter(|policy| **policy != AccessPolicy::default()),
+    });
     let document = Identifiers {
-        identifiers: policies.iter().map(identifier).collect(),
+        identifiers: identifiers.collect(),
     };
     write(&document, SIGNED_IDENTIFIERS)
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Properties<'a> {
-    logging: &'a Logging,
-    hour_metrics: &'a Metrics,
-    minute_metrics: &'a Metrics,
-    cors: Cors,
-}
-
-#[derive(Serialize)]
-struct Cors {
-    #[serde(rename = "CorsRule")]
-    rules: Vec<Rule>,
-}
-
-/// A CORS rule. Its lists are texts with commas.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Rule {
-    allowed_origins: String,
-    allowed_methods: String,
-    max_age_in_seconds: u32,
-    exposed_headers: String,
-    allowed_headers: String,
 }
 
 /// Reads a change of the properties of the service.
@@ -224,22 +174,7 @@ fn read_rule(rule: &Element) -> Result<CorsRule, Error> {
 /// # Errors
 /// `InvalidXmlDocument` if they cannot be written, which does not happen.
 pub fn write_properties(properties: &ServiceProperties) -> Result<String, Error> {
-    let rule = |rule: &CorsRule| Rule {
-        allowed_origins: rule.allowed_origins.join(","),
-        allowed_methods: rule.allowed_methods.join(","),
-        max_age_in_seconds: rule.max_age_in_seconds,
-        exposed_headers: rule.exposed_headers.join(","),
-        allowed_headers: rule.allowed_headers.join(","),
-    };
-    let document = Properties {
-        logging: &properties.logging,
-        hour_metrics: &properties.hour_metrics,
-        minute_metrics: &properties.minute_metrics,
-        cors: Cors {
-            rules: properties.cors.iter().map(rule).collect(),
-        },
-    };
-    write(&document, SERVICE_PROPERTIES)
+    write(&properties.document(), SERVICE_PROPERTIES)
 }
 
 fn write<T: Serialize>(document: &T, root: &str) -> Result<String, Error> {

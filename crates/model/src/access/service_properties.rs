@@ -74,6 +74,33 @@ pub struct CorsRule {
     pub allowed_headers: Vec<String>,
 }
 
+/// The service's XML document of the properties.
+#[derive(Serialize)]
+#[serde(rename = "StorageServiceProperties", rename_all = "PascalCase")]
+struct Document<'a> {
+    logging: &'a Logging,
+    hour_metrics: &'a Metrics,
+    minute_metrics: &'a Metrics,
+    cors: DocumentRules,
+}
+
+#[derive(Serialize)]
+struct DocumentRules {
+    #[serde(rename = "CorsRule")]
+    rules: Vec<DocumentRule>,
+}
+
+/// A CORS rule of the document. Its lists are texts with commas.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct DocumentRule {
+    allowed_origins: String,
+    allowed_methods: String,
+    max_age_in_seconds: u32,
+    exposed_headers: String,
+    allowed_headers: String,
+}
+
 impl Default for Logging {
     fn default() -> Self {
         Logging {
@@ -123,6 +150,25 @@ impl ServiceProperties {
 
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Returns the service's XML document of the properties, for a serializer of XML.
+    pub fn document(&self) -> impl Serialize + '_ {
+        let rule = |rule: &CorsRule| DocumentRule {
+            allowed_origins: rule.allowed_origins.join(","),
+            allowed_methods: rule.allowed_methods.join(","),
+            max_age_in_seconds: rule.max_age_in_seconds,
+            exposed_headers: rule.exposed_headers.join(","),
+            allowed_headers: rule.allowed_headers.join(","),
+        };
+        Document {
+            logging: &self.logging,
+            hour_metrics: &self.hour_metrics,
+            minute_metrics: &self.minute_metrics,
+            cors: DocumentRules {
+                rules: self.cors.iter().map(rule).collect(),
+            },
+        }
     }
 
     /// Returns the first rule that lets a request through: from a page of `origin`, with this method, and with these
