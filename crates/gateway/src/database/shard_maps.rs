@@ -2,7 +2,7 @@
 //!
 //! A map is a hint. Every node serves every call, so an old map costs a call the way over another server, and nothing else.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,10 +25,8 @@ pub struct ShardMaps(Mutex<State>);
 #[derive(Default)]
 struct State {
     maps: HashMap<String, Map>,
-    /// The node of each server.
+    /// The node of each server whose node has said which server it is.
     nodes: HashMap<ServerName, usize>,
-    /// The nodes that have said which server they are.
-    asked: BTreeSet<usize>,
     /// The number of maps that were read. Nodes are asked in turn.
     count: usize,
     /// Whether a map is being read. One at a time is enough: requests do not wait for it.
@@ -97,14 +95,15 @@ struct Reading(Arc<ShardMaps>);
 impl Reading {
     /// Asks the next node for the map, and with it those that have not said yet which server they are.
     async fn read(self, nodes: &[Arc<Node>], table: String) {
-        let (next, asked) = {
+        let (next, known) = {
             let mut state = self.0.state();
             state.count += 1;
-            (state.count % nodes.len().max(1), state.asked.clone())
+            let known: HashSet<usize> = state.nodes.values().copied().collect();
+            (state.count % nodes.len().max(1), known)
         };
         let mut shards = Vec::new();
         for (index, node) in nodes.iter().enumerate() {
-            if node.is_away() || (index != next && asked.contains(&index)) {
+            if node.is_away() || (index != next && known.contains(&index)) {
                 continue;
             }
             match node.shard_map(&table).await {
@@ -141,7 +140,6 @@ impl State {
         };
         self.nodes.retain(|_, node| *node != index);
         self.nodes.insert(local.server.clone(), index);
-        self.asked.insert(index);
     }
 }
 
@@ -196,6 +194,5 @@ mod tests {
             state.nodes,
             [(("127.0.0.1".to_owned(), 5), 0), (("127.0.0.1".to_owned(), 1), 1)].into()
         );
-        assert_eq!(state.asked, [0, 1].into());
     }
 }
