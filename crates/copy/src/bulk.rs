@@ -3,24 +3,22 @@
 //! A service gives the keys of several ranges at a time, page by page; a page is deleted, then its range goes on behind
 //! it. A database does the work itself. Files are read, and the filter is tested here.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
-use tokio::sync::mpsc::channel;
-use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 use crate::peer::Source;
 use crate::pipeline::Pace;
 use crate::progress::Counters;
-use crate::record::{Position, Range};
+use crate::record::{Chunk, Position, Range};
 use crate::rejects::Rejects;
 use crate::rest::{KeyReader, RestDeleter, RestSource};
 use crate::resume::{Journal, Part};
 use crate::selection::Selection;
 use crate::sql::{self, LARGEST_STEP, SqlDeleter};
+use crate::workers::each;
 use crate::write::Removed;
 
 /// What was deleted of a table.
@@ -68,37 +66,33 @@ pub struct Bulk {
 impl Bulk {
     /// How many entities of a table are selected.
     pub async fn count(self: &Arc<Bulk>, table: &str) -> Result<u64, Failure> {
-        let counted = Arc::new(Mutex::new(0));
+        let counted = Arc::new(AtomicU64::new(0));
         let add = |count: u64| {
             Counters::add(&self.counters.read, count);
-            *counted.lock().unwrap_or_else(PoisonError::into_inner) += count;
+            Counters::add(&counted, count);
         };
         match &self.source {
             Source::Sql(source) => add(sql::count(source.database(), table, self.selection.text()).await?),
             Source::Files(_) | Source::Archive(_) => {
                 for range in self.source.ranges(table, 1).await? {
-                    let (sender, mut chunks) = channel(1);
-                    let reading = self.source.read(table, &range, None, sender);
-                    let counting = async {
-                        while let Some(chunk) = chunks.recv().await {
-                            if let Some(reject) = chunk.rejects.first() {
-                                let place = reject.place.as_deref().unwrap_or_default();
-                                return Err(Failure::new(format!("Table {table}, {place}: {}", reject.reason)));
-                            }
-                            let selected = chunk.records.iter().filter(|record| self.selection.selects(record));
-                            add(selected.count() as u64);
+                    let count = |chunk: Chunk| {
+                        if let Some(reject) = chunk.rejects.first() {
+                            let place = reject.place.as_deref().unwrap_or_default();
+                            return Err(Failure::new(format!("Table {table}, {place}: {}", reject.reason)));
                         }
+                        let selected = chunk.records.iter().filter(|record| self.selection.selects(record));
+                        add(selected.count() as u64);
                         Ok(())
                     };
-                    tokio::try_join!(reading, counting)?;
+                    self.source.each_chunk(table, &range, count).await?;
                 }
             }
             Source::Rest(source) => {
                 let parts = self.ranges(source, table).await?;
-                let parts = parts.into_iter().map(|range| Part { range, position: None });
                 let (bulk, name, sum) = (self.clone(), table.to_owned(), counted.clone());
-                each_part(self.readers, parts.collect(), move |_, part| {
+                each(self.readers, parts, move |range| {
                     let (bulk, table, sum) = (bulk.clone(), name.clone(), sum.clone());
+                    let part = Part { range, position: None };
                     async move {
                         let Source::Rest(source) = &bulk.source else {
                             return Ok(());
@@ -106,7 +100,7 @@ impl Bulk {
                         let mut reader = bulk.reader(source, &table, &part);
                         while let Some((keys, _)) = reader.next().await? {
                             Counters::add(&bulk.counters.read, keys.len() as u64);
-                            *sum.lock().unwrap_or_else(PoisonError::into_inner) += keys.len() as u64;
+                            Counters::add(&sum, keys.len() as u64);
                         }
                         Ok(())
                     }
@@ -114,8 +108,7 @@ impl Bulk {
                 .await?;
             }
         }
-        let counted = *counted.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(counted)
+        Ok(counted.load(Ordering::Relaxed))
     }
 
     async fn ranges(&self, source: &RestSource, table: &str) -> Result<Vec<Range>, Failure> {
@@ -168,7 +161,8 @@ impl Delete {
             }
         };
         let (delete, name) = (self.clone(), table.to_owned());
-        let done = each_part(self.bulk.readers, parts, move |index, part| {
+        let parts = parts.into_iter().enumerate().collect();
+        let done = each(self.bulk.readers, parts, move |(index, part)| {
             let (delete, table) = (delete.clone(), name.clone());
             async move { delete.part(&table, index, part).await }
         })
@@ -260,30 +254,4 @@ impl Delete {
         }
         Ok(())
     }
-}
-
-/// Works on parts of a table, several at a time. Each has its number among all of them.
-async fn each_part<F, W>(workers: usize, parts: Vec<Part>, work: F) -> Result<(), Failure>
-where
-    F: Fn(usize, Part) -> W + Clone + Send + Sync + 'static,
-    W: Future<Output = Result<(), Failure>> + Send,
-{
-    let parts: VecDeque<(usize, Part)> = parts.into_iter().enumerate().collect();
-    let workers = workers.min(parts.len());
-    let queue = Arc::new(Mutex::new(parts));
-    let mut tasks = JoinSet::new();
-    for _ in 0..workers {
-        let (queue, work) = (queue.clone(), work.clone());
-        tasks.spawn(async move {
-            let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            while let Some((index, part)) = next() {
-                work(index, part).await?;
-            }
-            Ok::<(), Failure>(())
-        });
-    }
-    while let Some(ended) = tasks.join_next().await {
-        ended.map_err(|error| Failure::new(error.to_string()))??;
-    }
-    Ok(())
 }

@@ -32,6 +32,7 @@ mod secret;
 mod selection;
 mod sql;
 mod verify;
+mod workers;
 mod write;
 
 use table_service_command_line::printable;

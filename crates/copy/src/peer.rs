@@ -1,7 +1,7 @@
 //! Any source and any target.
 
 use table_service_model::Ticks;
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{Sender, channel};
 
 use crate::archive::ArchiveSource;
 use crate::cli::{Options, Work};
@@ -109,6 +109,24 @@ impl Source {
             Source::Files(source) => source.read(table, range, position, chunks).await,
             Source::Archive(source) => source.read(table, chunks).await,
         }
+    }
+
+    /// Gives `take` the chunks of a range.
+    pub async fn each_chunk(
+        &self,
+        table: &str,
+        range: &Range,
+        mut take: impl FnMut(Chunk) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (sender, mut chunks) = channel(1);
+        let taking = async {
+            while let Some(chunk) = chunks.recv().await {
+                take(chunk)?;
+            }
+            Ok(())
+        };
+        tokio::try_join!(self.read(table, range, None, sender), taking)?;
+        Ok(())
     }
 
     /// The stored access policies of a table as JSON; `None` if the source has none.

@@ -24,6 +24,7 @@ use crate::report::TableReport;
 use crate::rest::RestWriter;
 use crate::resume::{Journal, Part};
 use crate::sql::SqlWriter;
+use crate::workers::joined;
 use crate::write::{OnConflict, Outcome, WriteMode};
 
 /// The limits of one write.
@@ -237,10 +238,7 @@ pub async fn copy_table(copy: &Arc<CopyContext>, name: &str) -> Result<TableRepo
         tasks.spawn(reader(table.clone(), queue.clone(), senders.clone()));
     }
     drop(senders);
-    // The first error ends all: dropping the set stops its tasks.
-    while let Some(ended) = tasks.join_next().await {
-        ended.map_err(|error| Failure::new(error.to_string()))??;
-    }
+    joined(tasks).await?;
     if copy.stop.load(Ordering::Relaxed) {
         copy.journal.save()?;
         return Ok(report(&table));

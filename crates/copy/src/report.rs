@@ -12,6 +12,17 @@ pub struct TableReport {
     pub new_timestamps: u64,
 }
 
+impl TableReport {
+    /// Adds the counts of another report.
+    fn count(&mut self, other: &TableReport) {
+        self.read += other.read;
+        self.written += other.written;
+        self.skipped += other.skipped;
+        self.rejected += other.rejected;
+        self.new_timestamps += other.new_timestamps;
+    }
+}
+
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub from: String,
@@ -32,13 +43,7 @@ impl Report {
     /// Adds the counts of a round of a table.
     pub fn add(&mut self, done: TableReport) {
         match self.tables.iter_mut().find(|table| table.table == done.table) {
-            Some(table) => {
-                table.read += done.read;
-                table.written += done.written;
-                table.skipped += done.skipped;
-                table.rejected += done.rejected;
-                table.new_timestamps += done.new_timestamps;
-            }
+            Some(table) => table.count(&done),
             None => self.tables.push(done),
         }
     }
@@ -46,11 +51,7 @@ impl Report {
     pub fn sum(&self) -> TableReport {
         let mut sum = TableReport::default();
         for table in &self.tables {
-            sum.read += table.read;
-            sum.written += table.written;
-            sum.skipped += table.skipped;
-            sum.rejected += table.rejected;
-            sum.new_timestamps += table.new_timestamps;
+            sum.count(table);
         }
         sum
     }

@@ -11,13 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use table_service_model::Value;
-use tokio::sync::mpsc::channel;
-use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 use crate::peer::Source;
 use crate::progress::Counters;
-use crate::record::{DigestSecret, Range, Record};
+use crate::record::{Chunk, DigestSecret, Range, Record};
+use crate::workers::each;
 
 const BUCKETS: usize = 1 << 14;
 /// What the entities of one side that are compared at a time may take.
@@ -175,44 +174,30 @@ impl Verify {
         })
     }
 
+    fn side(&self, of_source: bool) -> &Source {
+        if of_source { &self.source } else { &self.target }
+    }
+
     /// Reads a table of one side, several ranges at a time.
     async fn each<F>(self: &Arc<Verify>, of_source: bool, table: &str, take: F) -> Result<(), Failure>
     where
         F: Fn(Vec<Record>, u64) -> Result<(), Failure> + Clone + Send + Sync + 'static,
     {
-        let side = if of_source { &self.source } else { &self.target };
-        let ranges = side.ranges(table, self.readers).await?;
+        let ranges = self.side(of_source).ranges(table, self.readers).await?;
         if ranges == [Range::Stream] {
             return Err(Failure::usage(
                 "Standard input is gone once it is read; give a file to compare it.",
             ));
         }
-        let readers = self.readers.min(ranges.len());
-        let queue = Arc::new(Mutex::new(ranges));
-        let mut tasks = JoinSet::new();
-        for _ in 0..readers {
-            let (verify, queue, table, take) = (self.clone(), queue.clone(), table.to_owned(), take.clone());
-            tasks.spawn(async move {
-                let side = if of_source { &verify.source } else { &verify.target };
-                let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                while let Some(range) = next() {
-                    let (sender, mut receiver) = channel(1);
-                    let reading = side.read(&table, &range, None, sender);
-                    let taking = async {
-                        while let Some(chunk) = receiver.recv().await {
-                            take(chunk.records, chunk.rejects.len() as u64)?;
-                        }
-                        Ok(())
-                    };
-                    tokio::try_join!(reading, taking)?;
-                }
-                Ok::<(), Failure>(())
-            });
-        }
-        while let Some(ended) = tasks.join_next().await {
-            ended.map_err(|error| Failure::new(error.to_string()))??;
-        }
-        Ok(())
+        let (verify, name) = (self.clone(), table.to_owned());
+        each(self.readers, ranges, move |range| {
+            let (verify, table, take) = (verify.clone(), name.clone(), take.clone());
+            async move {
+                let take = |chunk: Chunk| take(chunk.records, chunk.rejects.len() as u64);
+                verify.side(of_source).each_chunk(&table, &range, take).await
+            }
+        })
+        .await
     }
 
     /// Lists the entities that differ in some buckets.

@@ -329,15 +329,16 @@ async fn empty(
     let note = format!("{what}, so the target's tables are emptied and copied again: {reason}");
     say(note, report);
     for table in tables {
-        if target.has(table).await? == Some(true) {
-            clear(arguments, table).await?;
-        }
+        clear(arguments, target, table).await?;
     }
     Ok(())
 }
 
-/// Deletes all entities of a table of the target.
-async fn clear(arguments: &CopyArguments, table: &str) -> Result<(), Failure> {
+/// Deletes all entities of a table of the target, if the target has it.
+async fn clear(arguments: &CopyArguments, target: &Target, table: &str) -> Result<(), Failure> {
+    if target.has(table).await? != Some(true) {
+        return Ok(());
+    }
     let options = &arguments.places.options;
     let source = options.source(arguments.places.to()?, None)?;
     let job = Job::Delete {
@@ -391,7 +392,7 @@ impl Applier<'_> {
             }
             if change.kind == "clear" {
                 self.pending.remove(&change.table);
-                self.clear(&change.table).await?;
+                clear(self.arguments, &self.copy.target, &change.table).await?;
                 continue;
             }
             let (Some(partition_key), Some(row_key)) = (change.partition_key, change.row_key) else {
@@ -408,13 +409,6 @@ impl Applier<'_> {
         }
         self.flush().await?;
         Ok(count)
-    }
-
-    async fn clear(&self, table: &str) -> Result<(), Failure> {
-        if self.copy.target.has(table).await? == Some(true) {
-            clear(self.arguments, table).await?;
-        }
-        Ok(())
     }
 
     async fn flush(&mut self) -> Result<(), Failure> {
