@@ -33,7 +33,6 @@ impl Background {
     }
 
     /// Its process.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -15,7 +15,6 @@ pub fn build(environment: &Environment, source: &Path) -> Result {
 }
 
 /// The PostgreSQL for Citus 14, which needs 16 or later.
-#[must_use]
 pub fn postgres(pg: Option<u32>) -> Option<u32> {
     Some(pg.filter(|&pg| pg > 15).unwrap_or(18))
 }

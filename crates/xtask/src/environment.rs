@@ -27,14 +27,12 @@ pub struct Environment {
 }
 
 /// The root of the repository.
-#[must_use]
 pub fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().unwrap_or(root)
 }
 
 /// Returns whether this process runs as root. PostgreSQL does not: it runs as the user `postgres` then.
-#[must_use]
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
@@ -88,7 +86,6 @@ impl Environment {
     }
 
     /// Returns the environment with another variable.
-    #[must_use]
     pub fn with(&self, name: &str, value: impl Into<OsString>) -> Environment {
         let mut other = self.clone();
         other.set(name, value);
@@ -103,7 +100,6 @@ impl Environment {
     }
 
     /// The value of a variable.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables
             .iter()
@@ -156,19 +152,16 @@ impl Environment {
     }
 
     /// The `pg_config` of the private PostgreSQL.
-    #[must_use]
     pub fn pg_config(&self) -> PathBuf {
         self.get("PG_CONFIG").unwrap_or_default().into()
     }
 
     /// A program of the private PostgreSQL, such as psql.
-    #[must_use]
     pub fn of_postgres(&self, program: &str) -> PathBuf {
         self.pg_config().with_file_name(program)
     }
 
     /// Where cargo builds.
-    #[must_use]
     pub fn target(&self) -> PathBuf {
         self.get("CARGO_TARGET_DIR")
             .map_or_else(|| root().join("target"), PathBuf::from)

@@ -37,7 +37,6 @@ const INSTALL: &str = "00_install";
 
 impl Suite {
     /// The directory of its tests.
-    #[must_use]
     pub fn input(self) -> PathBuf {
         root().join("tests").join(self.name)
     }
@@ -85,7 +84,6 @@ impl Suite {
 }
 
 /// Returns the settings that the guide tells users to set for a database; a test may set more.
-#[must_use]
 pub fn options(settings: &str) -> String {
     format!("-c search_path=\"$user\",public,table_service {settings}")
 }

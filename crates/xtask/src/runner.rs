@@ -61,7 +61,6 @@ impl Runner {
     }
 
     /// Tests of all packages but the extension; the caller says which.
-    #[must_use]
     pub fn tests(&self, arguments: &[&str]) -> Command {
         let mut command = self.environment.cargo(["test"]);
         command.args(PACKAGES).args(arguments);

@@ -64,7 +64,6 @@ impl Programs {
     }
 
     /// Those in another directory, with the same SDKs.
-    #[must_use]
     pub fn in_directory(self, tests: PathBuf) -> Programs {
         Programs { tests, ..self }
     }

@@ -74,7 +74,6 @@ impl<'e> Service<'e> {
     }
 
     /// The command line of a gateway of this database on free ports.
-    #[must_use]
     pub fn command_line(&self) -> Vec<&str> {
         let mut words = vec!["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
         words.extend(self.database_urls.iter().flat_map(|url| ["--database-url", url]));

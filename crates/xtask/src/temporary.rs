@@ -154,7 +154,6 @@ impl<'e> Server<'e> {
     }
 
     /// The environment of its PostgreSQL.
-    #[must_use]
     pub fn environment(&self) -> &Environment {
         self.environment
     }

@@ -25,7 +25,6 @@ pub struct Options {
 
 impl Options {
     /// Those of `make bench`.
-    #[must_use]
     pub fn short() -> Options {
         Options {
             rounds: 3,

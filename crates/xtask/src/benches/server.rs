@@ -40,7 +40,6 @@ impl Postgres {
     }
 
     /// Returns the directory for files.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         &self.work.directory
     }
