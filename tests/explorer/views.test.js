@@ -105,7 +105,7 @@ test("the load has axes with units, requests, errors and a latency; without requ
 // --- How a filter reads -------------------------------------------------------------------------------------------------------
 
 test("a scan says how much it reads for what it finds, and creates the index that would serve it", async () => {
-  const page = await open(at({ table: packages("Explained"), filter: "Maintainer eq 'Ada'" }));
+  const page = await open(at({ table: packages("Scanned"), filter: "Maintainer eq 'Ada'" }));
   await says(page, "reads all entities", "#explanation");
   await says(page, "3,000 read, 5 returned", "#explanation");
   await press(page, "Create an index on Maintainer");
@@ -118,7 +118,7 @@ test("a scan says how much it reads for what it finds, and creates the index tha
     await says(page, filter.slice(0, 6), "#explanation .residual");
     assert.equal(await page.evaluate(() => document.querySelector(".advice")?.innerText ?? ""), "", filter);
   }
-  await page.goto(at({ table: table("Small", employees), filter: "Age gt 30" }));
+  await page.goto(at({ table: table("Tiny", employees), filter: "Age gt 30" }));
   await says(page, "3 read, 2 returned", "#explanation");
   assert.equal(await page.$eval(".advice", (one) => one.checkVisibility()), false);
   await close(page);
@@ -242,7 +242,7 @@ test("values are edited as their types are: a switch, a picker, hex and text, JS
 });
 
 test("changed properties are marked, and a removed one comes back", async () => {
-  const page = await open(at({ table: table("Marked", [["p", "1", everything]]) }));
+  const page = await open(at({ table: table("Changed", [["p", "1", everything]]) }));
   await press(page, "Open p 1");
   await field(page, "Value of Text");
   const states = () => page.$$eval(".property", (rows) => Object.fromEntries(rows.map((row) => [row.getAttribute("aria-label"), row.dataset.state]).filter(([, state]) => state)));
