@@ -27,6 +27,9 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     /// The next character that is no white space; `None` at the end.
+    ///
+    /// # Errors
+    /// A file that cannot be read any further.
     pub fn peek(&mut self) -> Result<Option<u8>, Fault> {
         loop {
             let available = self.input.fill()?;
@@ -52,6 +55,9 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     /// Takes this character if it is next.
+    ///
+    /// # Errors
+    /// A file that cannot be read any further.
     pub fn accept(&mut self, byte: u8, sink: &mut Sink<'_>) -> Result<bool, Fault> {
         let is_next = self.peek()? == Some(byte);
         if is_next {
@@ -61,6 +67,9 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     /// Returns the fault of a character that the document cannot have here.
+    ///
+    /// # Errors
+    /// A file that cannot be read any further.
     pub fn unexpected(&mut self, expected: &str) -> Result<Fault, Fault> {
         Ok(match self.peek()? {
             None => self
@@ -85,6 +94,9 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     /// Reads a member's name and the colon behind it.
+    ///
+    /// # Errors
+    /// Something else.
     pub fn name(&mut self, sink: &mut Sink<'_>) -> Result<String, Fault> {
         if self.peek()? != Some(b'"') {
             return Err(self.unexpected("a name")?);
@@ -313,6 +325,7 @@ fn head(json: &mut Json<'_, '_>, object: &mut Vec<u8>) -> Result<bool, Fault> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -49,7 +49,7 @@ export async function showDesign(main, scope, canWrite) {
           await scope.change('drop_property_index', { table, property: index.property });
           say(`The index on ${index.property} is dropped.`);
           again();
-        }, { class: 'danger', 'aria-label': `Drop the index on ${index.property}` }) : ''])));
+        }, { class: 'ghost danger', 'aria-label': `Drop the index on ${index.property}` }) : ''])));
   if (canWrite) {
     main.append(form(async () => {
       await scope.change('create_property_index', { table, property: property.value });
@@ -76,7 +76,7 @@ export async function showDesign(main, scope, canWrite) {
         say('Entities expire now.');
         again();
       }, labelled('Property that decides', byProperty), labelled('Time to live', time),
-      element('button', { class: 'primary' }, 'Set expiry'))
+      element('button', {}, 'Set expiry'))
       : button('Drop expiry', async () => {
         await scope.change('drop_expiry', { table });
         say('Entities do not expire any more.');
@@ -184,6 +184,6 @@ export async function showChanges(main, scope) {
       `${feed.walStatus ?? 'its slot is gone'}${feed.isActive ? ', being read' : ''}`,
       button('Look', () => look(feed.name), { 'aria-label': `Look at the changes of ${feed.name}` })])), changes,
   element('p', { class: 'quiet' },
-    'A feed forgets what its reader has confirmed. If there is an archive, it has the earlier versions of entities: ',
-    element('code', {}, `table-service-copy history --from ARCHIVE --table ${scope.route.table} --filter FILTER`), '.'));
+    'A feed forgets what its reader has confirmed. If there is an archive, it has the earlier versions of entities:'),
+  element('pre', {}, `table-service-copy history --from ARCHIVE --table ${scope.route.table} --filter FILTER`));
 }

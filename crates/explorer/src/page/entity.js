@@ -90,7 +90,7 @@ function edit(scope, title, stored, shown, canWrite) {
   const state = element('span', { class: 'quiet', role: 'status' });
   const tell = () => {
     const count = editor.changes;
-    state.textContent = count === 0 ? '' : `${count} changed`;
+    state.textContent = count === 0 || !stored ? '' : `${count} changed`;
   };
   const submit = form(save,
     element('div', { class: 'keys-of-entity' },

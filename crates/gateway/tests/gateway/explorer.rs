@@ -340,7 +340,7 @@ fn an_import_has_a_mode() {
     explorer.service.create_table("Things");
     let part = r#"{"PartitionKey":"p","RowKey":"r"}"#;
     let import = |mode| {
-        let body = json!({"table": "Things", "mode": mode, "isCsv": false, "head": null, "part": part, "line": 1, "isLast": true});
+        let body = json!({"table": "Things", "mode": mode, "form": "lines", "head": null, "part": part, "line": 1, "isLast": true});
         explorer.call("import_entities", &body)
     };
     for mode in [json!(null), json!("upsert")] {
