@@ -4,7 +4,7 @@
 const assert = require("node:assert/strict");
 const { after, before, test } = require("node:test");
 const {
-  accessible, at, close, employees, fill, grid, named, open, origin, press, says, sql, start, stop, table, tickColumn, visible, writing,
+  accessible, at, close, employees, fill, grid, named, open, origin, press, reading, says, sql, start, stop, table, tickColumn, visible, writing,
 } = require("./support.js");
 
 before(start);
@@ -398,6 +398,22 @@ test("a filter that finds nothing says why, if the table shows it", async () => 
   await says(page, "No entities.", ".nothing");
   assert.equal(await page.$eval(".nothing", (one) => one.innerText), "No entities.");
   await close(page);
+});
+
+test("an empty table offers what one can do with it", async () => {
+  const name = table("EmptyOne");
+  const page = await open(at({ table: name }));
+  await says(page, "No entities.", ".nothing");
+  await accessible(page, "an empty table");
+  await press(page, "Import a file");
+  await says(page, "Import", "#panel-title");
+  await press(page, "Insert an entity");
+  await says(page, "Insert an entity", "#panel-title");
+  await close(page);
+  const only = await open(at({ table: name }, reading));
+  await says(only, "No entities.", ".nothing");
+  assert.equal(await visible(only, "Insert an entity"), false);
+  await close(only);
 });
 
 // --- The page as a whole ------------------------------------------------------------------------------------------------------

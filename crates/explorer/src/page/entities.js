@@ -192,6 +192,10 @@ export async function showEntities(main, scope, canWrite) {
     const nothing = element('div', { class: 'nothing' }, element('p', { class: 'quiet' }, page.token
       ? 'Nothing found so far. There is more of the table to search.'
       : 'No entities.'));
+    if (filter === '' && !page.token && !position && canWrite) {
+      nothing.append(element('div', { class: 'tools' },
+        button('Insert an entity', () => insertEntity(panel())), button('Import a file', () => importEntities(panel()))));
+    }
     stage.append(nothing);
     if (filter !== '' && !page.token) {
       attempt(() => explainNothing(nothing, scope, now.types));
