@@ -1,5 +1,7 @@
 //! Imports: the page sends a file in parts as they are, and learns how much of each part was written.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use table_service_files::json::Objects;
 use table_service_files::mapping::{Field, Mapping};
@@ -288,9 +290,10 @@ impl Header {
 /// A name that stands there twice or is not UTF-8.
 pub fn names(header: &Row) -> Result<Vec<String>, String> {
     let mut names: Vec<String> = Vec::with_capacity(header.count());
+    let mut known = HashSet::with_capacity(header.count());
     for index in 0..header.count() {
         let name = header.field(index).ok_or("The name of a column is not UTF-8")?.trim();
-        if names.iter().any(|other| other == name) {
+        if !known.insert(name) {
             return Err(format!(
                 "{}: the header has the column {name} twice",
                 header.position(index)

@@ -1,5 +1,7 @@
 //! What the beginning of a file looks like, before it is imported.
 
+use std::collections::{HashMap, HashSet};
+
 use serde::{Deserialize, Serialize};
 use table_service_files::json::Objects;
 use table_service_files::mapping::{Field, typed};
@@ -37,6 +39,9 @@ pub struct Preview {
     /// Whether it has the keys of entities, so that it needs no mapping.
     has_keys: bool,
     columns: Vec<Column>,
+    /// The index of each column.
+    #[serde(skip)]
+    indexes: HashMap<String, usize>,
     /// The first rows: a text or nothing for each column.
     rows: Vec<Vec<Option<String>>>,
     /// The number of rows that the types are told from.
@@ -67,6 +72,7 @@ impl PreviewRequest {
             delimiter: comma(),
             has_keys: false,
             columns: Vec::new(),
+            indexes: HashMap::new(),
             rows: Vec::new(),
             read: 0,
         };
@@ -81,7 +87,7 @@ impl PreviewRequest {
         if preview.read == 0 {
             read?;
         }
-        let has = |key: &str| preview.columns.iter().any(|column| column.name == key);
+        let has = |key: &str| preview.indexes.contains_key(key);
         preview.has_keys = has(PARTITION_KEY) && has(ROW_KEY);
         for column in preview.columns.iter_mut().filter(|column| column.is_text) {
             column.edm = column.guess.edm_type().map(|edm| edm.name());
@@ -199,21 +205,23 @@ impl Preview {
         if typed(name).is_some() || name.starts_with("odata.") {
             return None;
         }
-        let found = self.columns.iter().position(|column| column.name == name);
-        Some(found.unwrap_or_else(|| {
-            self.columns.push(Column {
-                name: name.to_owned(),
-                edm: None,
-                guess: Guess::default(),
-                is_text: true,
-            });
-            self.columns.len() - 1
-        }))
+        if let Some(&index) = self.indexes.get(name) {
+            return Some(index);
+        }
+        let index = self.columns.len();
+        self.indexes.insert(name.to_owned(), index);
+        self.columns.push(Column {
+            name: name.to_owned(),
+            edm: None,
+            guess: Guess::default(),
+            is_text: true,
+        });
+        Some(index)
     }
 
     fn add<'f>(&mut self, fields: impl Iterator<Item = (&'f str, Field<'f>)>) {
         let fields: Vec<_> = fields.collect();
-        let types: Vec<&str> = fields
+        let types: HashSet<&str> = fields
             .iter()
             .filter(|(_, field)| field.text().is_some_and(|text| !text.is_empty()))
             .filter_map(|(name, _)| typed(name))

@@ -16,6 +16,8 @@ import { address } from './route.js';
  * @property {'exact' | 'estimate' | 'least'} kind
  */
 
+/** The most entities that are counted of a partition. */
+const COUNTED = 1000;
 const ORDERS = /** @type {const} */ ({ entities: 'Entities', bytes: 'Size', requests: 'Requests' });
 
 /**
@@ -58,20 +60,24 @@ export async function showPartitions(main, scope) {
     found.partitions.forEach(add);
     const size = found.estimate && found.bytes ? found.bytes / found.estimate : null;
     for (const [key, estimate] of found.common) {
-      Object.assign(add(key), { entities: estimate, bytes: size && Math.round(estimate * size), kind: 'estimate' });
+      const partition = add(key);
+      if (partition.entities === null) {
+        Object.assign(partition, { entities: estimate, bytes: size && Math.round(estimate * size), kind: 'estimate' });
+      }
     }
     requests.forEach((_, key) => add(key));
     const others = all.size - walked;
     words.textContent = all.size === 0 ? 'The table has no entities.'
       : `${found.more ? `The first ${number(walked)}` : number(walked)} partition${walked === 1 ? '' : 's'} in the order of their keys${
         others > 0 ? `, and ${number(others)} large or much requested ones behind them` : ''}. `
-        + 'A number with ≈ is an estimate of PostgreSQL’s statistics. The others are counted up to 1,000 entities.';
+        + `A number with ≈ is an estimate of PostgreSQL’s statistics. The others are counted, up to ${number(COUNTED)} entities.`;
     const last = found.partitions.at(-1);
     if (found.more && last !== undefined) {
       pages.replaceChildren(button('More partitions', () => more(last)));
     }
     draw();
-    await measure([...all.values()].filter(({ entities }) => entities === null));
+    // A sample says little of small partitions, and they are soon counted.
+    await measure([...all.values()].filter(({ entities, kind }) => entities === null || (kind === 'estimate' && entities <= COUNTED)));
   };
 
   /** @param {Partition[]} partitions */
@@ -80,6 +86,10 @@ export async function showPartitions(main, scope) {
     for (const partition of partitions) {
       const { entities, bytes: size, isAll } = await scope.call('measure_partition', { table, partitionKey: partition.key });
       Object.assign(partition, { entities, bytes: size, kind: isAll ? 'exact' : 'least' });
+      if (entities === 0) {
+        // The statistics, or the requests, are of one that is gone.
+        all.delete(partition.key);
+      }
       // A page is drawn some times a second, however many partitions there are.
       if (performance.now() - drawn > 250) {
         drawn = performance.now();
