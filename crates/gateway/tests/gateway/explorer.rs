@@ -349,7 +349,7 @@ fn an_import_has_a_mode() {
     }
     assert_eq!(
         import(json!("insert")).expect(200).json(),
-        json!({"written": 1, "taken": part.len(), "line": 1, "head": null})
+        json!({"written": 1, "taken": part.len(), "line": 1, "column": 34, "head": null})
     );
 }
 
