@@ -336,7 +336,11 @@ mod tests {
         for (text, is_csv, says) in [
             ("", true, "The file is empty"),
             ("a,a\n", true, "the header has the column a twice"),
-            ("{\"a\"\n", false, "line 2, column 1: the document ends where ':' should stand"),
+            (
+                "{\"a\"\n",
+                false,
+                "line 2, column 1: the document ends where ':' should stand",
+            ),
             (
                 "[5, {\"a\":1}]",
                 false,

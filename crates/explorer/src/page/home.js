@@ -153,7 +153,7 @@ await foreach (var one in people.QueryAsync<TableEntity>("Age gt 30")) Console.W
 service.createTableIfNotExists("People");
 var people = service.getTableClient("People");
 people.upsertEntity(new TableEntity("Oslo", "1").addProperty("Name", "Ada").addProperty("Age", 36));
-people.listEntities(new ListEntitiesOptions().setFilter("Age gt 30"), null, null).forEach(System.out::println);`,
+people.listEntities(new ListEntitiesOptions().setFilter("Age gt 30"), null, null).forEach(one -> System.out.println(one.getProperties()));`,
   Go: `service, err := aztables.NewServiceClientFromConnectionString(connectionString, nil)
 people := service.NewClient("People")
 _, err = people.CreateTable(ctx, nil)
