@@ -88,7 +88,11 @@ const GATEWAY_TESTS: [&str; 17] = [
 const COPY_TESTS: [&str; 3] = ["archive::", "changes::", "owners::"];
 
 /// The tests of a Citus cluster that do: golden ones, and of sessions.
-const CITUS_TESTS: [(Suite, &str); 2] = [(GOLDEN, "direct"), (ISOLATION, "direct_moves")];
+const CITUS_TESTS: [(Suite, &str); 3] = [
+    (GOLDEN, "direct"),
+    (ISOLATION, "direct_moves"),
+    (ISOLATION, "expiry_renewed"),
+];
 
 /// The tests that catch a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]

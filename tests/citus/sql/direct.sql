@@ -49,9 +49,11 @@ SELECT partition_key = :'here' AS is_here, count(*), count(DISTINCT cmin::text) 
 FROM table_service_data."Direct" WHERE partition_key = :'here' AND row_key LIKE 'c%' GROUP BY 1;
 SELECT partition_key = :'here' AS is_here, count(*), count(DISTINCT cmin::text) AS commands, count(DISTINCT "timestamp") AS moments
 FROM table_service_data."Direct" WHERE partition_key = :'there' AND row_key LIKE 'c%' GROUP BY 1;
--- One that exists, in the first place and in the last.
+-- One that exists, in the first place and in the last. Which partition is here differs.
+\set VERBOSITY terse
 SELECT count(*) FROM execute_batch('Direct', :'here', VARIADIC ARRAY(SELECT batch_insert('c' || lpad(i::text, 2, '0'), '{}') FROM generate_series(20, 40) AS i));
 SELECT count(*) FROM execute_batch('Direct', :'here', VARIADIC ARRAY(SELECT batch_insert('b' || lpad(i::text, 2, '0'), '{}') FROM generate_series(1, 20) AS i) || batch_insert('c05', '{}'));
+\set VERBOSITY default
 SELECT count(*) FROM query_entities('Direct', format('PartitionKey eq ''%s''', :'here'));
 -- An invalid one.
 SELECT execute_batch('Direct', :'here', VARIADIC ARRAY(SELECT batch_insert('d' || lpad(i::text, 2, '0'), '{}') FROM generate_series(1, 20) AS i) || batch_insert(repeat('k', 1100), '{}'));

@@ -214,7 +214,7 @@ fn work() -> [Work; 7] {
             "merge an entity",
             "SELECT merge_entity('Bench', :p, :r, '{\"Age\": 2}', '*');",
             Some(
-                "UPDATE table_service_data.\"Bench\" SET \"timestamp\" = clock_timestamp(), properties = '{\"Age\": 2}' \
+                "UPDATE table_service_data.\"Bench\" SET \"timestamp\" = now(), properties = '{\"Age\": 2}' \
                  WHERE partition_key = :p AND row_key = :r;",
             ),
         ),
@@ -223,7 +223,7 @@ fn work() -> [Work; 7] {
             "SELECT insert_entity('Bench', :p, :new, '{\"Name\": \"x\", \"Age\": 1}');",
             Some(
                 "INSERT INTO table_service_data.\"Bench\" (partition_key, row_key, \"timestamp\", properties) \
-                 VALUES (:p, :new, clock_timestamp(), '{\"Name\": \"x\", \"Age\": 1}');",
+                 VALUES (:p, :new, now(), '{\"Name\": \"x\", \"Age\": 1}');",
             ),
         ),
         work(
