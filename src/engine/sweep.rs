@@ -78,7 +78,7 @@ pub fn sweep_named(table: &Table, top: u64, since: i64) -> Result<Option<Swept>,
 ///
 /// Neither code that is stored with the table nor its errors reach the caller. Where a delete runs nothing, entities are deleted without a
 /// statement. Else its code runs with the rights of its owner ([`visit`]). Policies that apply to the caller would have to run with the
-/// caller's rights, so they count as such code.
+/// caller's rights, so they count as such code. The entities of a distributed table are deleted by statements alone.
 pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     // A look under a lock needs the right to change what it finds.
     const RIGHTS: u32 = pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
