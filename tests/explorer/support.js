@@ -85,7 +85,8 @@ const named = (page, selector, name) =>
   page.waitForFunction(
     (selector, name) =>
       [...document.querySelectorAll(selector)].find(
-        (one) => one.checkVisibility() && (one.getAttribute("aria-label") ?? one.textContent).trim() === name && !one.disabled,
+        (one) => one.checkVisibility() && (one.getAttribute("aria-label") ?? one.textContent).trim() === name && !one.disabled
+          && !one.closest("[inert]"),
       ),
     {},
     selector,

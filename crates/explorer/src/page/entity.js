@@ -54,8 +54,11 @@ export function insertEntity(scope) {
  */
 export async function editEntity(scope, partitionKey, rowKey, canWrite, place) {
   const entity = await scope.call('get_entity', { table: scope.route.table, partitionKey, rowKey });
-  edit(scope, 'Entity', entity, entity, canWrite);
-  moveBetween(place);
+  // Somebody may have typed meanwhile.
+  if (!panel.guard || panel.guard()) {
+    edit(scope, 'Entity', entity, entity, canWrite);
+    moveBetween(place);
+  }
 }
 
 /**

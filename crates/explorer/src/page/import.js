@@ -202,7 +202,8 @@ function showPreview(where, found) {
   choices.addEventListener('input', update);
   update();
   table.replaceChildren(shown(columns.map(({ name }) => name)));
-  where.replaceChildren(head, element('p', {}, 'Its columns are none of entities. Choose what becomes the keys.'), choices, caption, table);
+  const words = element('p', {}, 'The file has no PartitionKey and RowKey. Choose what becomes the keys.');
+  where.replaceChildren(head, words, choices, caption, table);
   return () => ({
     partitionKey: keys[0]?.value(), rowKey: keys[1]?.value(), columns: properties.flatMap(({ value }) => value() ?? []),
   });

@@ -138,7 +138,7 @@ export function drawLoad(/** @type {HTMLElement} */ where) {
   const width = Math.max(240, (where.clientWidth - 16) / (where.clientWidth > 720 ? 2 : 1) - 34);
   where.replaceChildren(
     figure('Requests a second', now === null || isQuiet ? '' : rate(now), words, isQuiet ? words : '',
-      chart(width, [['requests', line('requests')], ['errors', line('errors')]], 1, number),
+      chart(width, isQuiet ? [] : [['requests', line('requests')], ['errors', line('errors')]], 1, number),
       element('p', { class: 'legend' },
         element('span', { class: 'requests' }, 'requests'), element('span', { class: 'errors' }, 'errors'))),
     figure('Latency, p99', p99 === null ? '' : `≤ ${duration(p99)}`, slow, isQuiet ? words : '',

@@ -173,7 +173,7 @@ const FORMS = {
   },
   Hex: {
     show: (/** @type {Uint8Array} */ bytes) => Array.from(bytes, (byte, index) => (
-      byte.toString(16).padStart(2, '0') + (index % 16 === 15 ? '\n' : index % 4 === 3 ? '  ' : ' '))).join('').trimEnd(),
+      byte.toString(16).padStart(2, '0') + (index % 8 === 7 ? '\n' : index % 4 === 3 ? '  ' : ' '))).join('').trimEnd(),
     read: (/** @type {string} */ text) => {
       const digits = text.replaceAll(/\s/g, '');
       return /^(?:[0-9a-f]{2})*$/i.test(digits)
