@@ -188,6 +188,9 @@ pub fn local_shards(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut(R
         AND NOT EXISTS ( \
             SELECT FROM pg_catalog.pg_dist_placement AS o \
             WHERE o.shardid OPERATOR(pg_catalog.=) p.shardid AND o.placementid OPERATOR(pg_catalog.<>) p.placementid)";
+    if system_function(c"shard_name", &[pg_sys::REGCLASSOID, pg_sys::INT8OID]).is_none() {
+        return;
+    }
     for row in spi.read_catalogs(SHARDS, &[Value::oid(table)]).iter() {
         let hash = |column| row.int8(column).and_then(|hash| i32::try_from(hash).ok());
         if let (Some(from), Some(to), Some(relation)) = (hash(1), hash(2), row.relation(3)) {
@@ -199,28 +202,36 @@ pub fn local_shards(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut(R
 /// Returns whether Citus coordinates this transaction with others: with those that it has begun on servers, perhaps also on this one,
 /// or with the one for which this server works.
 pub fn coordinates_transaction() -> bool {
-    const NUMBER: c_int = 4;
+    const NUMBER: pg_sys::AttrNumber = 4;
+    let Some(function) = system_function(c"get_current_transaction_id", &[]) else {
+        return true;
+    };
     // SAFETY: a transaction is running. The function takes nothing and returns a row, whose fourth column is the number of the transaction,
     // of type bigint.
     unsafe {
-        let arguments = pg_sys::buildoidvector(std::ptr::null(), 0);
-        let function = pg_sys::GetSysCacheOid(
-            pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as c_int,
-            pg_sys::Anum_pg_proc_oid as pg_sys::AttrNumber,
-            pg_sys::Datum::from(c"get_current_transaction_id".as_ptr()),
-            pg_sys::Datum::from(arguments),
-            pg_sys::Datum::from(pg_sys::Oid::from(pg_sys::PG_CATALOG_NAMESPACE)),
-            pg_sys::Datum::null(),
-        );
-        if function == pg_sys::InvalidOid {
-            return true;
-        }
         let row = pg_sys::OidFunctionCall0Coll(function, pg_sys::InvalidOid);
         let row = pg_sys::pg_detoast_datum(row.cast_mut_ptr()).cast();
         let mut is_null = false;
-        let number = pg_sys::GetAttributeByNum(row, NUMBER as pg_sys::AttrNumber, &mut is_null);
+        let number = pg_sys::GetAttributeByNum(row, NUMBER, &mut is_null);
         is_null || number.value() != 0
     }
+}
+
+/// Returns the function of PostgreSQL's own schema with this name and these arguments.
+fn system_function(name: &CStr, arguments: &[pg_sys::Oid]) -> Option<pg_sys::Oid> {
+    // SAFETY: a transaction is running. PROCNAMEARGSNSP takes a name, an oidvector of the argument types and a namespace.
+    let oid = unsafe {
+        let arguments = pg_sys::buildoidvector(arguments.as_ptr(), arguments.len() as c_int);
+        pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as c_int,
+            pg_sys::Anum_pg_proc_oid as pg_sys::AttrNumber,
+            pg_sys::Datum::from(name.as_ptr()),
+            pg_sys::Datum::from(arguments),
+            pg_sys::Datum::from(pg_sys::Oid::from(pg_sys::PG_CATALOG_NAMESPACE)),
+            pg_sys::Datum::null(),
+        )
+    };
+    (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
 /// Returns whether this server is a worker of a cluster, and not its coordinator.
