@@ -188,7 +188,7 @@ pub fn local_shards(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut(R
         AND NOT EXISTS ( \
             SELECT FROM pg_catalog.pg_dist_placement AS o \
             WHERE o.shardid OPERATOR(pg_catalog.=) p.shardid AND o.placementid OPERATOR(pg_catalog.<>) p.placementid)";
-    if system_function(c"shard_name", &[pg_sys::REGCLASSOID, pg_sys::INT8OID]).is_none() {
+    if transaction_function().is_none() {
         return;
     }
     for row in spi.read_catalogs(SHARDS, &[Value::oid(table)]).iter() {
@@ -203,7 +203,7 @@ pub fn local_shards(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut(R
 /// or with the one for which this server works.
 pub fn coordinates_transaction() -> bool {
     const NUMBER: pg_sys::AttrNumber = 4;
-    let Some(function) = system_function(c"get_current_transaction_id", &[]) else {
+    let Some(function) = transaction_function() else {
         return true;
     };
     // SAFETY: a transaction is running. The function takes nothing and returns a row, whose fourth column is the number of the transaction,
@@ -217,16 +217,15 @@ pub fn coordinates_transaction() -> bool {
     }
 }
 
-/// Returns the function of PostgreSQL's own schema with this name and these arguments.
-fn system_function(name: &CStr, arguments: &[pg_sys::Oid]) -> Option<pg_sys::Oid> {
+/// Returns the function of Citus that says which transaction it coordinates. Only catalogs of another kind lack it.
+fn transaction_function() -> Option<pg_sys::Oid> {
     // SAFETY: a transaction is running. PROCNAMEARGSNSP takes a name, an oidvector of the argument types and a namespace.
     let oid = unsafe {
-        let arguments = pg_sys::buildoidvector(arguments.as_ptr(), arguments.len() as c_int);
         pg_sys::GetSysCacheOid(
             pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as c_int,
             pg_sys::Anum_pg_proc_oid as pg_sys::AttrNumber,
-            pg_sys::Datum::from(name.as_ptr()),
-            pg_sys::Datum::from(arguments),
+            pg_sys::Datum::from(c"get_current_transaction_id".as_ptr()),
+            pg_sys::Datum::from(pg_sys::buildoidvector(std::ptr::null(), 0)),
             pg_sys::Datum::from(pg_sys::Oid::from(pg_sys::PG_CATALOG_NAMESPACE)),
             pg_sys::Datum::null(),
         )
