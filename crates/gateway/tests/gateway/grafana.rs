@@ -14,7 +14,8 @@ fn names(text: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c| !is_name(c));
     words
-        .filter(|word| word.starts_with("table_service_"))
+        // A statement in an alert names the schema of the tables.
+        .filter(|word| word.starts_with("table_service_") && *word != "table_service_data")
         .map(str::to_owned)
         .collect()
 }
