@@ -111,6 +111,19 @@ mod tests {
     use super::*;
     use crate::calls::{CALLS, EXPORT, PREVIEW};
 
+    /// Else a browser would ask for one script after it has read another.
+    #[test]
+    fn the_page_names_all_files_that_it_needs() {
+        let page = FILES
+            .iter()
+            .find(|(path, ..)| path.is_empty())
+            .map(|(.., text)| *text)
+            .unwrap();
+        for (path, ..) in FILES.iter().filter(|(path, ..)| !path.is_empty()) {
+            assert!(page.contains(&format!("\"/explorer{path}\"")), "{path}");
+        }
+    }
+
     #[test]
     fn the_scripts_make_the_calls_that_there_are() {
         let mut called = BTreeSet::new();
