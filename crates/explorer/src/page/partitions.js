@@ -76,8 +76,7 @@ export async function showPartitions(main, scope) {
       pages.replaceChildren(button('More partitions', () => more(last)));
     }
     draw();
-    // A sample says little of small partitions, and they are soon counted.
-    await measure([...all.values()].filter(({ entities, kind }) => entities === null || (kind === 'estimate' && entities <= COUNTED)));
+    await measure([...all.values()].filter(({ entities, kind }) => entities === null || kind === 'estimate'));
   };
 
   /** @param {Partition[]} partitions */
@@ -85,7 +84,10 @@ export async function showPartitions(main, scope) {
     let drawn = performance.now();
     for (const partition of partitions) {
       const { entities, bytes: size, isAll } = await scope.call('measure_partition', { table, partitionKey: partition.key });
-      Object.assign(partition, { entities, bytes: size, kind: isAll ? 'exact' : 'least' });
+      // A sample says little of a partition that is soon counted.
+      if (isAll || (partition.entities ?? 0) <= COUNTED) {
+        Object.assign(partition, { entities, bytes: size, kind: isAll ? 'exact' : 'least' });
+      }
       if (entities === 0) {
         // The statistics, or the requests, are of one that is gone.
         all.delete(partition.key);
