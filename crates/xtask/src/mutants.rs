@@ -457,7 +457,11 @@ impl Suites<'_> {
             Caught::ByTheGateway => {
                 cargo("test -p table_service_explorer -p table_service_gateway --lib --test gateway --no-run")
             }
-            Caught::ByTheCopyProgram => cargo("test -p table_service_copy --lib --test copy --no-run"),
+            Caught::ByTheCopyProgram => {
+                // Some of its tests start one.
+                cargo("build -p table_service_gateway")?;
+                cargo("test -p table_service_copy --lib --test copy --no-run")
+            }
             Caught::ByTheEmulator => cargo("test -p table_service_emulator --no-run"),
             Caught::OnAServer | Caught::OnACluster => self.install(),
         }
