@@ -143,24 +143,20 @@ impl IndexScan {
         scan
     }
 
-    /// Deletes entities whose moment of expiry is from `since` to `until`, both in microseconds since 2000-01-01: the first
+    /// Deletes entities whose moment of expiry is in a window, in microseconds since 2000-01-01: the first
     /// `limit` of them that nobody has locked. Returns how many it has deleted, how many it has locked, and the last moment among
     /// these.
     ///
     /// A version that another transaction has just replaced is tested again when it is locked. The delete does not see the new
     /// version, so that one stays for the next sweep.
-    pub fn sweep(table: &QualifiedName, expiry: &Expiry, (since, until): (i64, i64), limit: u64) -> IndexScan {
+    pub fn sweep(table: &QualifiedName, expiry: &Expiry, window: (i64, i64), limit: u64) -> IndexScan {
         let mut scan = IndexScan::new();
-        let moment = expiry_expression("t.", expiry);
-        let until = scan.parameter(Parameter::Moment(until));
-        let since = scan.parameter(Parameter::Moment(since));
-        let limit = scan.parameter(Parameter::Count(i64::try_from(limit).unwrap_or(i64::MAX)));
+        let (moment, expired) = scan.expired_in(expiry, window, limit);
         // Each row is fetched by its position. The parts of a partitioned table have rows with the same ctid.
         scan.text = format!(
             "WITH expired AS MATERIALIZED (
                 SELECT t.tableoid AS part, t.ctid AS position, {moment} AS moment FROM {table} AS t
-                WHERE {moment} OPERATOR(pg_catalog.<=) {until} AND {moment} OPERATOR(pg_catalog.>=) {since}
-                ORDER BY {moment} LIMIT {limit} FOR UPDATE OF t SKIP LOCKED
+                {expired} FOR UPDATE OF t SKIP LOCKED
             ), deleted AS (
                 DELETE FROM {table} AS t USING expired AS e
                 WHERE t.ctid OPERATOR(pg_catalog.=) e.position AND t.tableoid OPERATOR(pg_catalog.=) e.part RETURNING 1
@@ -171,20 +167,25 @@ impl IndexScan {
         scan
     }
 
-    /// Finds entities whose moment of expiry is from `since` to `until`, both in microseconds since 2000-01-01: the keys, the Timestamps and
+    /// Finds entities whose moment of expiry is in a window, in microseconds since 2000-01-01: the keys, the Timestamps and
     /// the moments of the first `limit` of them.
-    pub fn find_expired(table: &QualifiedName, expiry: &Expiry, (since, until): (i64, i64), limit: u64) -> IndexScan {
+    pub fn find_expired(table: &QualifiedName, expiry: &Expiry, window: (i64, i64), limit: u64) -> IndexScan {
         let mut scan = IndexScan::new();
-        let moment = expiry_expression("t.", expiry);
-        let until = scan.parameter(Parameter::Moment(until));
-        let since = scan.parameter(Parameter::Moment(since));
-        let limit = scan.parameter(Parameter::Count(i64::try_from(limit).unwrap_or(i64::MAX)));
-        scan.text = format!(
-            "SELECT t.partition_key, t.row_key, t.\"timestamp\", {moment} FROM {table} AS t \
-             WHERE {moment} OPERATOR(pg_catalog.<=) {until} AND {moment} OPERATOR(pg_catalog.>=) {since} \
-             ORDER BY {moment} LIMIT {limit}"
-        );
+        let (moment, expired) = scan.expired_in(expiry, window, limit);
+        scan.text = format!("SELECT t.partition_key, t.row_key, t.\"timestamp\", {moment} FROM {table} AS t {expired}");
         scan
+    }
+
+    /// Returns the moment of expiry of a row `t`, and the clauses that take the first `limit` rows whose moment is in a window.
+    fn expired_in(&mut self, expiry: &Expiry, (since, until): (i64, i64), limit: u64) -> (String, String) {
+        let moment = expiry_expression("t.", expiry);
+        let until = self.parameter(Parameter::Moment(until));
+        let since = self.parameter(Parameter::Moment(since));
+        let limit = self.parameter(Parameter::Count(i64::try_from(limit).unwrap_or(i64::MAX)));
+        let clauses = format!(
+            "WHERE {moment} OPERATOR(pg_catalog.<=) {until} AND {moment} OPERATOR(pg_catalog.>=) {since} ORDER BY {moment} LIMIT {limit}"
+        );
+        (moment, clauses)
     }
 
     /// Deletes all entities that have expired at `until`, in microseconds since 2000-01-01.

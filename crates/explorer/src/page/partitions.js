@@ -1,5 +1,5 @@
 // The partitions of a table: a bar for each PartitionKey, with its entities, bytes and requests. Nothing reads the whole table: keys are
-// found one look-up each, large partitions are estimated by PostgreSQL's statistics, and the others are read up to a page.
+// found one look-up each, and a partition is read up to a page. What has more is estimated by PostgreSQL's statistics, if these name it.
 
 import { Problem, isAbort } from './api.js';
 import { button, bytes, element, number, shown } from './dom.js';
