@@ -125,9 +125,36 @@ pub fn citus(environment: &Environment, options: &Options) -> Result {
     over_http(&postgres, options, &plain, &cluster)
 }
 
-/// The same over HTTP: a gateway of the cluster, which has all its servers, beside one of the plain server.
+/// The same over HTTP: a gateway of the cluster, which has all its servers, beside one of the plain server. Then writes that do not
+/// wait for the disk, which here three servers share.
 fn over_http(postgres: &Postgres, options: &Options, plain: &Server, cluster: &Cluster) -> Result {
-    let url = |server: &Server| server.url("postgres", DATABASE);
+    requests(
+        postgres,
+        options,
+        (plain, cluster),
+        "",
+        &["get", "page", "insert", "merge", "batch"],
+    )?;
+    println!("\nWithout a wait for the disk:");
+    let no_sync = "?options=-c%20synchronous_commit%3Doff";
+    requests(
+        postgres,
+        options,
+        (plain, cluster),
+        no_sync,
+        &["insert", "merge", "batch"],
+    )
+}
+
+/// Requests a second through both gateways, whose URLs end so.
+fn requests(
+    postgres: &Postgres,
+    options: &Options,
+    (plain, cluster): (&Server, &Cluster),
+    end: &str,
+    work: &[&str],
+) -> Result {
+    let url = |server: &Server| Ok(server.url("postgres", DATABASE)? + end);
     let cluster: Vec<String> = cluster.servers.iter().map(url).collect::<Result<_>>()?;
     let (on_plain, plain) = postgres.start_gateway("plain", &[url(plain)?])?;
     let (on_cluster, cluster) = postgres.start_gateway("cluster", &cluster)?;
@@ -137,9 +164,7 @@ fn over_http(postgres: &Postgres, options: &Options, plain: &Server, cluster: &C
     http.args(["--connections", &options.clients.to_string()]);
     http.args(["--rounds", &options.rounds.to_string()]);
     http.args(["--seconds", &options.seconds.to_string()]);
-    for work in ["get", "page", "insert", "merge", "batch"] {
-        http.args(["--work", work]);
-    }
+    http.args(work.iter().flat_map(|work| ["--work", work]));
     println!();
     run(&mut http)
 }
