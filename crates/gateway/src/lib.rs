@@ -26,6 +26,7 @@ pub mod other_services;
 pub mod request;
 pub mod response;
 pub mod run;
+mod self_waking;
 pub mod server;
 pub mod shares;
 mod sweeper;

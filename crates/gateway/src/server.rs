@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::gateway::{Gateway, NoAnswer};
 use crate::head_limit::{HEAD_BYTES, HeadLimited, HeadMeter};
 use crate::line_ends::{NextBody, StrictHeads};
 use crate::request::Peer;
+use crate::self_waking::SelfWaking;
 use crate::shares::Shares;
 use crate::write_limit::WriteLimited;
 
@@ -166,7 +168,7 @@ async fn serve(
         .header_read_timeout(header_timeout)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection).await {
+    if let Err(error) = SelfWaking::new(pin!(watcher.watch(connection))).await {
         tracing::debug!(error = %with_sources(&error), client = %peer.address, "a connection ended");
     }
 }
