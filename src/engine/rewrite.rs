@@ -97,7 +97,7 @@ impl Rewrite<'_> {
         // Another transaction may be about to change the row. The rewrite fails only if it fails after that one has ended,
         // for which a statement waits.
         let made = |row: &Row<'_>| Ok((self.make)(&row.entity()).ok().map(NewProperties::Made));
-        let direct = with_updater(self.table, |table| {
+        let direct = with_updater(self.table, self.keys.partition_key, |table| {
             table.update(self.keys, version(self.if_match), made).transpose()
         });
         match direct.transpose() {

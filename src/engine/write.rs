@@ -18,7 +18,7 @@ use crate::postgres::spi::{Rows, connect};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::PropertiesArg;
 use crate::storage::arguments::EntityKeys;
-use crate::storage::direct::{NewProperties, with_inserter, with_updater};
+use crate::storage::direct::{Inserted, NewProperties, with_inserter, with_updater};
 use crate::storage::expiry::Expiries;
 use crate::storage::row::Row;
 use crate::storage::statement::{Statement, UpdateMode};
@@ -36,7 +36,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
     let stamp = ClockReading::new();
     let clock = stamp.clock;
     let expiries = Expiries::of(table);
-    let direct = with_inserter(table, None, |table| {
+    let direct = with_inserter(table, keys.partition_key, Inserted::One, |table| {
         // With one snapshot, the existing entity may be one that the snapshot does not see. That is a serialization
         // failure, which only a statement recognises.
         if has_one_snapshot() {
@@ -64,6 +64,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
         for attempt in 0..ATTEMPTS {
             let statement = Statement::insert(keys, clock, properties);
             if connect(|spi| spi.run(table.name(), &statement).processed()) > 0 {
+                table.note_write(keys.partition_key);
                 return Ok(clock);
             }
             match remove_expired(table, &expiries, keys) {
@@ -126,7 +127,7 @@ pub fn update(
             .map(NewProperties::Made)
             .map(Some),
     };
-    let direct = with_updater(table, |table| {
+    let direct = with_updater(table, keys.partition_key, |table| {
         table.update(keys, version(if_match), changed).transpose()
     });
     if let Some(updated) = direct {
@@ -137,7 +138,9 @@ pub fn update(
     }
     conditional(table, keys, if_match, |spi, version| {
         let statement = Statement::update(change, keys, now(), properties, version);
-        written(keys, &spi.run(table.name(), &statement))
+        let updated = written(keys, &spi.run(table.name(), &statement));
+        table.note_write(keys.partition_key);
+        updated
     })
 }
 

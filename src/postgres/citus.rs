@@ -173,11 +173,64 @@ pub fn placements(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut([Op
     }
 }
 
-/// Calls `each` with every shard of the table that this server has and no other one: the hashes of its partitions, and its relation.
-pub fn local_shards(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut(RangeInclusive<i32>, pg_sys::Oid)) {
+/// The lock of a transaction that keeps a shard from moving until it ends: a write shares it, and a move has it alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardLock {
+    colocation: u32,
+    /// The number of the shard in the order of the hashes.
+    index: u32,
+}
+
+impl ShardLock {
+    const MODE: pg_sys::LOCKMODE = pg_sys::ShareLock as pg_sys::LOCKMODE;
+
+    /// Returns the name of the lock, as Citus makes it (`SET_LOCKTAG_COLOCATED_SHARDS_METADATA_RESOURCE`).
+    fn tag(self) -> pg_sys::LOCKTAG {
+        const COLOCATED_SHARDS_METADATA: u16 = 8;
+        pg_sys::LOCKTAG {
+            // SAFETY: the variable is a global of this process, which has one thread.
+            locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
+            locktag_field2: self.index,
+            locktag_field3: self.colocation,
+            locktag_field4: COLOCATED_SHARDS_METADATA,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_ADVISORY as u8,
+            locktag_lockmethodid: pg_sys::USER_LOCKMETHOD as u8,
+        }
+    }
+
+    /// Returns whether this transaction has the lock. After a write by Citus that says whether Citus calls it so.
+    pub fn is_held(self) -> bool {
+        // SAFETY: the function takes any tag.
+        unsafe {
+            #[cfg(not(since_pg17))]
+            let is_held = pg_sys::LockHeldByMe(&self.tag(), Self::MODE);
+            #[cfg(since_pg17)]
+            let is_held = pg_sys::LockHeldByMe(&self.tag(), Self::MODE, false);
+            is_held
+        }
+    }
+
+    /// Takes the lock, until the transaction ends.
+    pub fn take(self) {
+        // SAFETY: a transaction is running, and the function takes any tag.
+        unsafe { pg_sys::LockAcquire(&self.tag(), Self::MODE, false, false) };
+    }
+}
+
+/// Calls `each` with every shard of the table that this server has and no other one: the hashes of its partitions, its relation, and its
+/// lock.
+pub fn local_shards(
+    spi: &Connection,
+    table: pg_sys::Oid,
+    mut each: impl FnMut(RangeInclusive<i32>, pg_sys::Oid, ShardLock),
+) {
     const SHARDS: &str = "\
         SELECT s.shardminvalue::pg_catalog.int8, s.shardmaxvalue::pg_catalog.int8, \
-            pg_catalog.to_regclass(pg_catalog.shard_name(s.logicalrelid, s.shardid)) \
+            pg_catalog.to_regclass(pg_catalog.shard_name(s.logicalrelid, s.shardid)), \
+            t.colocationid::pg_catalog.int8, ( \
+                SELECT pg_catalog.count(*) FROM pg_catalog.pg_dist_shard AS o \
+                WHERE o.logicalrelid OPERATOR(pg_catalog.=) s.logicalrelid \
+                AND o.shardminvalue::pg_catalog.int8 OPERATOR(pg_catalog.<) s.shardminvalue::pg_catalog.int8) \
         FROM pg_catalog.pg_dist_partition AS t \
         JOIN pg_catalog.pg_dist_shard AS s ON s.logicalrelid OPERATOR(pg_catalog.=) t.logicalrelid \
         JOIN pg_catalog.pg_dist_placement AS p ON p.shardid OPERATOR(pg_catalog.=) s.shardid \
@@ -193,8 +246,11 @@ pub fn local_shards(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut(R
     }
     for row in spi.read_catalogs(SHARDS, &[Value::oid(table)]).iter() {
         let hash = |column| row.int8(column).and_then(|hash| i32::try_from(hash).ok());
-        if let (Some(from), Some(to), Some(relation)) = (hash(1), hash(2), row.relation(3)) {
-            each(from..=to, relation);
+        let number = |column| row.int8(column).and_then(|number| u32::try_from(number).ok());
+        if let (Some(from), Some(to), Some(relation)) = (hash(1), hash(2), row.relation(3))
+            && let (Some(colocation), Some(index)) = (number(4), number(5))
+        {
+            each(from..=to, relation, ShardLock { colocation, index });
         }
     }
 }

@@ -9,6 +9,7 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum, pg_gu
 use table_service_model::filter::Dialect;
 
 static DIRECT_ACCESS: GucSetting<bool> = GucSetting::<bool>::new(true);
+static SINGLE_CALL_TRANSACTIONS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static FILTER_DIALECT: GucSetting<FilterDialect> = GucSetting::<FilterDialect>::new(FilterDialect::Service);
 static PAGE_TIME_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5000);
 
@@ -41,6 +42,15 @@ pub fn define() {
         c"Lets single entities be read and written without a statement where that makes no other difference than speed.",
         c"",
         &DIRECT_ACCESS,
+        GucContext::Userset,
+        GucFlags::empty(),
+    ));
+    static SINGLE_CALL_TRANSACTIONS_DEFINED: Once = Once::new();
+    SINGLE_CALL_TRANSACTIONS_DEFINED.call_once_force(|_| GucRegistry::define_bool_guc(
+        c"table_service.single_call_transactions",
+        c"Says that no transaction of this session does more than one call, so that the call may write a local shard without Citus.",
+        c"",
+        &SINGLE_CALL_TRANSACTIONS,
         GucContext::Userset,
         GucFlags::empty(),
     ));
@@ -89,4 +99,9 @@ pub fn page_time_limit() -> Duration {
 /// Returns whether single entities may be read and written without a statement.
 pub fn direct_access() -> bool {
     DIRECT_ACCESS.get()
+}
+
+/// Returns whether no transaction of the session does more than one call, as the session says.
+pub fn single_call_transactions() -> bool {
+    SINGLE_CALL_TRANSACTIONS.get()
 }

@@ -1,7 +1,7 @@
 //! This session's knowledge of the tables of the service and of their indexes. It is kept until PostgreSQL's invalidation messages say that
 //! they have changed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::RangeInclusive;
@@ -13,6 +13,7 @@ use pgrx::pg_sys;
 use table_service_model::expiry::Expiry;
 
 use crate::postgres::catalog::changes;
+use crate::postgres::citus::ShardLock;
 
 /// How many tables are known.
 const TABLES_KEPT: usize = 1000;
@@ -82,6 +83,9 @@ pub struct LocalShard {
     /// Those of its partitions.
     pub hashes: RangeInclusive<i32>,
     pub relation: pg_sys::Oid,
+    pub lock: ShardLock,
+    /// Whether a write by Citus has taken `lock`.
+    pub is_lock_known: Cell<bool>,
 }
 
 impl AsRef<str> for PropertyIndex {

@@ -16,7 +16,7 @@ use super::attempts::ClockReading;
 use crate::postgres::raised::{has_sqlstate, rethrow};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::TextArg;
-use crate::storage::direct;
+use crate::storage::direct::{self, Inserted};
 use crate::storage::expiry::Expiries;
 use crate::storage::table::Table;
 
@@ -64,7 +64,7 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
         .collect();
     entities.sort_unstable_by_key(|&(row_key, _)| row_key);
     let stamp = ClockReading::new();
-    direct::with_inserter(table, Some(partition_key), |table| {
+    direct::with_inserter(table, partition_key, Inserted::Many, |table| {
         let insert = || table.insert_many(partition_key, &entities, stamp.clock).ok_or(());
         match in_subtransaction(insert) {
             Ok(inserted) => inserted.ok(),

@@ -10,8 +10,8 @@ use crate::postgres::privileges::{has_all, has_all_and_usage, has_policies};
 use crate::postgres::relation::{Relation, is_before_row, with_relation};
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
+use crate::postgres::types::PropertiesArg;
 use crate::postgres::types::value::{Bag, Text};
-use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::row::is_entity;
 use crate::storage::statement::Statement;
@@ -29,14 +29,14 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Runs `f` with the relation that has the entities of a partition, or of all for `None`. The caller has locked the table. Returns `None`
-    /// if only a statement can do the work.
+    /// Runs `f` with the relation that `find` returns and has locked. The caller has locked the table. Returns `None` if only a statement can
+    /// do the work.
     ///
     /// If an error passes through, PostgreSQL closes the relation and the indexes at the end of the (sub)transaction.
     pub(super) fn run<R>(
         &self,
         table: &Table,
-        partition_key: Option<TextArg<'_>>,
+        find: impl FnOnce() -> Option<pg_sys::Oid>,
         f: impl FnOnce(Relation<'_>) -> Option<R>,
     ) -> Option<R> {
         let own = catalog::own_objects();
@@ -47,7 +47,7 @@ impl Access {
         if !settings::direct_access() || !is_allowed() {
             return None;
         }
-        let relation = table.relation_of(partition_key)?;
+        let relation = find()?;
         // A shard has the privileges and the definition of its table, unless somebody has changed one of them.
         let is_as_its_table = || {
             has_all(relation, self.rights)

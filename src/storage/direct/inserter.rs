@@ -27,11 +27,18 @@ pub struct Inserter<'r> {
     indexes: WrittenIndexes,
 }
 
-/// Runs `f` on a table that the caller has locked, to insert many entities of a partition, or single ones for `None`. Returns `None` if only
-/// a statement can do the work.
+/// The entities that are to be inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserted {
+    One,
+    Many,
+}
+
+/// Runs `f` on a table that the caller has locked, to insert entities of a partition. Returns `None` if only a statement can do the work.
 pub fn with_inserter<R>(
     table: &Table,
-    partition_key: Option<TextArg<'_>>,
+    partition_key: TextArg<'_>,
+    inserted: Inserted,
     f: impl FnOnce(&Inserter<'_>) -> Option<R>,
 ) -> Option<R> {
     const ACCESS: Access = Access {
@@ -42,7 +49,11 @@ pub fn with_inserter<R>(
         statement: |keys, bag| Statement::insert(keys, 0, bag),
         node: pg_sys::NodeTag::T_ModifyTable,
     };
-    ACCESS.run(table, partition_key, |relation| {
+    let find = || match inserted {
+        Inserted::One => table.relation_to_write(partition_key),
+        Inserted::Many => table.relation_of(Some(partition_key)),
+    };
+    ACCESS.run(table, find, |relation| {
         let indexes = WrittenIndexes::open(relation)?;
         let inserter = Inserter {
             table,

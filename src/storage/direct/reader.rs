@@ -57,21 +57,25 @@ pub fn with_reader<R>(table: &Table, lookup: Lookup<'_>, f: impl FnOnce(&mut Rea
         Lookup::KeysOf(partition_key) => Some(partition_key),
         Lookup::Keys | Lookup::Entries(_) => None,
     };
-    access.run(table, partition_key, |relation| {
-        if !table.shows_own_writes() {
-            return None;
-        }
-        let keys = match lookup {
-            Lookup::Keys | Lookup::KeysOf(_) => Some(KeyIndex::open(relation, pg_sys::AccessShareLock)?),
-            Lookup::Entries(_) => None,
-        };
-        // SAFETY: the relation is open.
-        let stored = unsafe { pg_sys::table_slot_create(relation.as_ptr(), std::ptr::null_mut()) };
-        let mut reader = Reader { relation, keys, stored };
-        let result = f(&mut reader);
-        reader.close();
-        result
-    })
+    access.run(
+        table,
+        || table.relation_of(partition_key),
+        |relation| {
+            if !table.shows_own_writes() {
+                return None;
+            }
+            let keys = match lookup {
+                Lookup::Keys | Lookup::KeysOf(_) => Some(KeyIndex::open(relation, pg_sys::AccessShareLock)?),
+                Lookup::Entries(_) => None,
+            };
+            // SAFETY: the relation is open.
+            let stored = unsafe { pg_sys::table_slot_create(relation.as_ptr(), std::ptr::null_mut()) };
+            let mut reader = Reader { relation, keys, stored };
+            let result = f(&mut reader);
+            reader.close();
+            result
+        },
+    )
 }
 
 impl Reader<'_> {

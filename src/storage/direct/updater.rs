@@ -9,8 +9,8 @@ use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
 use crate::postgres::relation::Relation;
 use crate::postgres::snapshot::{active_snapshot, has_one_snapshot, with_new_snapshot};
-use crate::postgres::types::PropertiesArg;
 use crate::postgres::types::value::Bag;
+use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::expiry::Expiries;
 use crate::storage::row::Row;
@@ -43,8 +43,12 @@ enum DirectWrite<T> {
     Statement,
 }
 
-/// Runs `f` on a table that the caller has locked. Returns `None` if only a statement can do the work.
-pub fn with_updater<R>(table: &Table, f: impl FnOnce(&mut Updater<'_>) -> Option<R>) -> Option<R> {
+/// Runs `f` on a table that the caller has locked, to change an entity of a partition. Returns `None` if only a statement can do the work.
+pub fn with_updater<R>(
+    table: &Table,
+    partition_key: TextArg<'_>,
+    f: impl FnOnce(&mut Updater<'_>) -> Option<R>,
+) -> Option<R> {
     const ACCESS: Access = Access {
         rights: pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,
         is_plain: |relation, own| {
@@ -53,12 +57,16 @@ pub fn with_updater<R>(table: &Table, f: impl FnOnce(&mut Updater<'_>) -> Option
         statement: |keys, bag| Statement::update(UpdateMode::Replace, keys, 0, bag, None),
         node: pg_sys::NodeTag::T_ModifyTable,
     };
-    ACCESS.run(table, None, |relation| {
-        let mut updater = Updater::open(relation, Expiries::of(table))?;
-        let result = f(&mut updater);
-        updater.close();
-        result
-    })
+    ACCESS.run(
+        table,
+        || table.relation_to_write(partition_key),
+        |relation| {
+            let mut updater = Updater::open(relation, Expiries::of(table))?;
+            let result = f(&mut updater);
+            updater.close();
+            result
+        },
+    )
 }
 
 impl<'r> Updater<'r> {
