@@ -373,14 +373,8 @@ impl<'r> Tests<'r> {
         let mut found = false;
         for server in &self.cluster.servers {
             let log = server.directory.join("log");
-            let name = server
-                .directory
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            let kept = results(&format!("{name}.log"));
-            fs_err::copy(&log, &kept)?;
+            let name = server.directory.file_name().unwrap_or_default().display();
+            fs_err::copy(&log, results(&format!("{name}.log")))?;
             found |= show_faults(&log, &server.directory.join("killed"))?;
         }
         if found {

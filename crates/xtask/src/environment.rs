@@ -156,6 +156,11 @@ impl Environment {
         self.get("PG_CONFIG").unwrap_or_default().into()
     }
 
+    /// What its `pg_config` says of an option, such as `--sharedir`.
+    pub fn directory_of_postgres(&self, option: &str) -> Result<PathBuf> {
+        text(self.command(self.pg_config()).arg(option)).map(PathBuf::from)
+    }
+
     /// A program of the private PostgreSQL, such as psql.
     pub fn of_postgres(&self, program: &str) -> PathBuf {
         self.pg_config().with_file_name(program)

@@ -6,6 +6,7 @@
 //! Everything happens in a copy of the project and of PostgreSQL, so nothing is left behind but the build in `target/mutations`,
 //! which makes the next run faster.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -96,8 +97,8 @@ const CITUS_TESTS: [(Suite, &str); 5] = [
     (ISOLATION, "expiry_renewed"),
 ];
 
-/// The tests that catch a mutant.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The tests that catch a mutant, in the order in which they run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Caught {
     ByTheModel,
     ByTheGateway,
@@ -153,28 +154,16 @@ pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
             .collect(),
         chosen => chosen.to_vec(),
     };
-    let caught = |caught| mutants.iter().filter(move |mutant| Caught::of(mutant) == caught);
-    let workshop = Workshop::new(
-        pg,
-        mutants.iter().any(|mutant| Caught::of(mutant) != Caught::ByTheModel),
-    )?;
-    if caught(Caught::OnACluster).next().is_some() && !workshop.has_citus()? {
+    let kinds: BTreeSet<Caught> = mutants.iter().map(|mutant| Caught::of(mutant)).collect();
+    let workshop = Workshop::new(pg, kinds.iter().any(|kind| *kind != Caught::ByTheModel))?;
+    if kinds.contains(&Caught::OnACluster) && !workshop.has_citus()? {
         bail!(
             "for the mutants of citus/, `cargo xtask citus` builds Citus into a PostgreSQL from 16 on; then name it by --pg"
         );
     }
     let mut survivors = 0;
-    for by in [
-        Caught::ByTheModel,
-        Caught::ByTheGateway,
-        Caught::ByTheCopyProgram,
-        Caught::ByTheEmulator,
-        Caught::OnAServer,
-        Caught::OnACluster,
-    ] {
-        if caught(by).next().is_some() {
-            survivors += workshop.try_all(by, caught(by))?;
-        }
+    for by in kinds {
+        survivors += workshop.try_all(by, mutants.iter().filter(|mutant| Caught::of(mutant) == by))?;
     }
     println!("{} mutants, {survivors} survive or do not compile", mutants.len());
     if survivors > 0 {
@@ -265,12 +254,8 @@ impl Workshop {
     }
 
     fn has_citus(&self) -> Result<bool> {
-        let libraries = text(
-            self.environment
-                .command(self.environment.pg_config())
-                .arg("--pkglibdir"),
-        )?;
-        Ok(Path::new(&libraries).join("citus.so").exists())
+        let libraries = self.environment.directory_of_postgres("--pkglibdir")?;
+        Ok(libraries.join("citus.so").exists())
     }
 
     /// Runs tests on a new cluster. Returns those that fail.
@@ -388,14 +373,7 @@ impl Workshop {
 /// The copies have new times, so that cargo takes nothing of them for built.
 fn copy_project(environment: &Environment, source: &Path) -> Result {
     let mut list = environment.command("git");
-    list.args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "--deduplicate",
-    ]);
+    list.args("ls-files -z --cached --others --exclude-standard --deduplicate".split(' '));
     for name in String::from_utf8_lossy(&output(&mut list)?).split_terminator('\0') {
         let (from, to) = (root().join(name), source.join(name));
         if from.exists() {
@@ -472,41 +450,31 @@ impl Suites<'_> {
     /// The tests that fail, of the first suite in which one does: the fast ones run first. Empty if none does.
     fn failing(&self) -> Result<String> {
         let workshop = self.workshop;
-        let cargo = |seconds: u32, arguments: &str, tests: &[&str]| {
-            let mut command = workshop.cargo(arguments.split(' '));
-            workshop.failing_tests(seconds, command.args(tests))
+        let suites: &[(&str, &[&str])] = match self.by {
+            Caught::ByTheModel => &[
+                ("test -p table_service_model --lib -- filter::tests --skip hostile", &[]),
+                ("test -p table_service_model", &[]),
+            ],
+            Caught::ByTheGateway => &[
+                ("test -p table_service_explorer -p table_service_gateway --lib", &[]),
+                ("test -p table_service_gateway --test gateway --", &GATEWAY_TESTS),
+            ],
+            Caught::ByTheCopyProgram => &[
+                ("test -p table_service_copy --lib", &[]),
+                ("test -p table_service_copy --test copy --", &COPY_TESTS),
+            ],
+            Caught::ByTheEmulator => &[("test -p table_service_emulator", &[])],
+            Caught::OnAServer => return self.failing_on_a_server(),
+            Caught::OnACluster => return Ok(workshop.regress_on_a_cluster()?.join(" ")),
         };
-        match self.by {
-            Caught::ByTheModel => {
-                let fast = "test -p table_service_model --lib -- filter::tests --skip hostile";
-                let mut failed = cargo(300, fast, &[])?;
-                if failed.is_empty() {
-                    failed = cargo(300, "test -p table_service_model", &[])?;
-                }
-                Ok(failed.join(" "))
+        let seconds = if self.by == Caught::ByTheModel { 300 } else { 600 };
+        for (arguments, tests) in suites {
+            let failed = workshop.failing_tests(seconds, workshop.cargo(arguments.split(' ')).args(*tests))?;
+            if !failed.is_empty() {
+                return Ok(failed.join(" "));
             }
-            Caught::ByTheGateway => {
-                let mut failed = cargo(
-                    600,
-                    "test -p table_service_explorer -p table_service_gateway --lib",
-                    &[],
-                )?;
-                if failed.is_empty() {
-                    failed = cargo(600, "test -p table_service_gateway --test gateway --", &GATEWAY_TESTS)?;
-                }
-                Ok(failed.join(" "))
-            }
-            Caught::ByTheCopyProgram => {
-                let mut failed = cargo(600, "test -p table_service_copy --lib", &[])?;
-                if failed.is_empty() {
-                    failed = cargo(600, "test -p table_service_copy --test copy --", &COPY_TESTS)?;
-                }
-                Ok(failed.join(" "))
-            }
-            Caught::ByTheEmulator => Ok(cargo(600, "test -p table_service_emulator", &[])?.join(" ")),
-            Caught::OnAServer => self.failing_on_a_server(),
-            Caught::OnACluster => Ok(workshop.regress_on_a_cluster()?.join(" ")),
         }
+        Ok(String::new())
     }
 
     fn failing_on_a_server(&self) -> Result<String> {

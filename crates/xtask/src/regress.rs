@@ -56,8 +56,7 @@ impl Suite {
 
     /// The driver, set up for a server. Its results go to `results`.
     pub fn driver(self, environment: &Environment, server: &Server, input: &Path, results: &Path) -> Result<Command> {
-        let pg_config = |option: &str| text(environment.command(environment.pg_config()).arg(option));
-        let makefiles = PathBuf::from(pg_config("--pgxs")?);
+        let makefiles = environment.directory_of_postgres("--pgxs")?;
         let program = makefiles
             .parent()
             .unwrap_or(Path::new("/"))
@@ -71,7 +70,7 @@ impl Suite {
         };
         option("inputdir", input);
         option("outputdir", results);
-        option("bindir", Path::new(&pg_config("--bindir")?));
+        option("bindir", &environment.directory_of_postgres("--bindir")?);
         // Since PostgreSQL 16.
         if text(environment.command(&program).arg("--help"))?.contains("--expecteddir") {
             option("expecteddir", &expected(environment, input, results)?);

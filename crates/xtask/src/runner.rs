@@ -1,11 +1,10 @@
 //! The common part of the steps: an environment, a directory for servers, and whether the extension is installed.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
 
-use crate::environment::{Environment, Result, names, root, run, step, text};
+use crate::environment::{Environment, Result, names, root, run, step};
 use crate::regress::{Run, Suite};
 use crate::temporary::{TemporaryDirectory, lock};
 
@@ -110,8 +109,8 @@ impl Runner {
         ));
         self.install(&[])?;
         // So that tests can upgrade from every release. Users get only the upgrade scripts.
-        let share = text(self.environment.command(self.environment.pg_config()).arg("--sharedir"))?;
-        let (releases, extensions) = (root().join("sql/releases"), PathBuf::from(share).join("extension"));
+        let extensions = self.environment.directory_of_postgres("--sharedir")?.join("extension");
+        let releases = root().join("sql/releases");
         for release in names(&releases, "sql")? {
             let name = format!("{release}.sql");
             fs_err::copy(releases.join(&name), extensions.join(&name))?;
@@ -143,12 +142,8 @@ impl Runner {
     pub fn test_extension(&self, name: Option<&str>) -> Result {
         step(&format!("The extension inside PostgreSQL {}", self.environment.pg));
         // pgrx writes over the library in place, which would crash a server that has it open.
-        let libraries = text(
-            self.environment
-                .command(self.environment.pg_config())
-                .arg("--pkglibdir"),
-        )?;
-        let _ = fs_err::remove_file(PathBuf::from(libraries).join("table_service.so"));
+        let libraries = self.environment.directory_of_postgres("--pkglibdir")?;
+        let _ = fs_err::remove_file(libraries.join("table_service.so"));
         let mut test = self.environment.cargo(["pgrx", "test"]);
         test.arg(format!("pg{}", self.environment.pg))
             .args(name)

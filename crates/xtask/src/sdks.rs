@@ -80,12 +80,11 @@ impl Programs {
         }
         let (key, other_key) = (new_key(&service.environment)?, new_key(&service.environment)?);
         let address = service.start_gateway("gateway", &["--account", ACCOUNT, "--key", &key, "--key", &other_key])?;
-        service.environment.set("SDK_ACCOUNT", ACCOUNT);
-        service.environment.set("SDK_KEY", &key);
-        service.environment.set("SDK_OTHER_KEY", &other_key);
-        service
-            .environment
-            .set("SDK_ENDPOINT", format!("http://{address}/{ACCOUNT}"));
+        let environment = &mut service.environment;
+        environment.set("SDK_ACCOUNT", ACCOUNT);
+        environment.set("SDK_KEY", &key);
+        environment.set("SDK_OTHER_KEY", &other_key);
+        environment.set("SDK_ENDPOINT", format!("http://{address}/{ACCOUNT}"));
         let ended = all(chosen.iter().map(|(suite, test)| {
             println!("\n-- {suite}");
             run(self.command(&service.environment, suite)?.args(test))
@@ -95,10 +94,9 @@ impl Programs {
 
     fn command(&self, environment: &Environment, suite: &str) -> Result<Command> {
         let directory = self.tests.join(suite);
-        if suite == "javascript" {
-            self.javascript(environment, &directory.join("run.js"))
-        } else {
-            Ok(self.python(environment, &directory.join("run.py")))
+        match suite {
+            "javascript" => self.javascript(environment, &directory.join("run.js")),
+            _ => Ok(self.python(environment, &directory.join("run.py"))),
         }
     }
 
@@ -142,11 +140,10 @@ pub fn sdks_with_a_standby(runner: &Runner) -> Result {
         "gateway",
         &["--account", ACCOUNT, "--key", &key, "--secondary-url", &url],
     )?;
-    service.environment.set("SDK_ACCOUNT", ACCOUNT);
-    service.environment.set("SDK_KEY", &key);
-    service
-        .environment
-        .set("SDK_PORT", address.rsplit(':').next().unwrap_or_default());
+    let environment = &mut service.environment;
+    environment.set("SDK_ACCOUNT", ACCOUNT);
+    environment.set("SDK_KEY", &key);
+    environment.set("SDK_PORT", address.rsplit(':').next().unwrap_or_default());
     println!("\n-- javascript");
     let javascript = run(&mut programs.javascript(&service.environment, Path::new("tests/sdk/standbys/run.js"))?);
     control(&service, "resume")?;
@@ -209,13 +206,12 @@ pub fn explorer(runner: &Runner, bouncer: Option<&str>, name: Option<&str>) -> R
     let (clients, writing) = start_explorer(&mut service, "write", &["--config", &accounts])?;
     let (_, reading) = start_explorer(&mut service, "read", &[])?;
     a_terminal_shows_the_address(&mut service)?;
-    service.environment.set("GATEWAY_CLIENTS", format!("http://{clients}"));
-    service.environment.set("EXPLORER_WRITING", &writing);
-    service.environment.set("EXPLORER_READING", &reading);
-    service.environment.set("EXPLORER_CLUSTER", cluster);
-    service
-        .environment
-        .set("EXPLORER_COPY", service.gateway.with_file_name("table-service-copy"));
+    let environment = &mut service.environment;
+    environment.set("GATEWAY_CLIENTS", format!("http://{clients}"));
+    environment.set("EXPLORER_WRITING", &writing);
+    environment.set("EXPLORER_READING", &reading);
+    environment.set("EXPLORER_CLUSTER", cluster);
+    environment.set("EXPLORER_COPY", service.gateway.with_file_name("table-service-copy"));
     let mut tests = node(&service.environment, &modules)?;
     tests.args(["--test", "--test-reporter=spec", "--test-concurrency=1"]);
     tests.args(name.map(|name| format!("--test-name-pattern={name}")));

@@ -141,7 +141,7 @@ pub const ON_TCP: &str = "listen_addresses=127.0.0.1";
 
 /// A temporary server in a directory of its own, in a [`TemporaryDirectory`].
 pub struct Server<'e> {
-    environment: &'e Environment,
+    pub environment: &'e Environment,
     pub directory: PathBuf,
 }
 
@@ -151,11 +151,6 @@ impl<'e> Server<'e> {
         let server = Server { environment, directory };
         server.script("start", settings, None)?;
         Ok(server)
-    }
-
-    /// The environment of its PostgreSQL.
-    pub fn environment(&self) -> &Environment {
-        self.environment
     }
 
     /// The value of a name in the file that says how to connect.

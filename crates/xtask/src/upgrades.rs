@@ -425,7 +425,7 @@ impl Upgrades<'_> {
         upgrade
             .current_dir(&directory)
             .args(["-U", "postgres", "-b"])
-            .arg(server.environment().of_postgres(""));
+            .arg(server.environment.of_postgres(""));
         upgrade
             .arg("-B")
             .arg(environment.of_postgres(""))
@@ -476,7 +476,7 @@ impl Session {
     fn start(server: &Server) -> Result<Session> {
         let psql = server.psql("postgres", DATABASE)?;
         // Messages of errors are a part of its answers.
-        let mut shell = server.environment().command("sh");
+        let mut shell = server.environment.command("sh");
         shell
             .args(["-c", "exec \"$@\" 2>&1", "sh"])
             .arg(psql.get_program())
@@ -542,8 +542,8 @@ fn catalog(server: &Server) -> Result<String> {
 
 /// Where a PostgreSQL has its libraries and extensions.
 fn directories(environment: &Environment) -> Result<(PathBuf, PathBuf)> {
-    let directory = |option: &str| text(environment.command(environment.pg_config()).arg(option)).map(PathBuf::from);
-    Ok((directory("--pkglibdir")?, directory("--sharedir")?.join("extension")))
+    let extensions = environment.directory_of_postgres("--sharedir")?.join("extension");
+    Ok((environment.directory_of_postgres("--pkglibdir")?, extensions))
 }
 
 /// The library, the control file and the scripts.

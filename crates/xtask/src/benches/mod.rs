@@ -6,8 +6,17 @@ mod gateway;
 mod programs;
 mod server;
 
+use self::programs::{UNDISTURBED, measure as measure_one};
 use crate::citus::postgres;
 use crate::environment::{Environment, Result};
+
+/// The arguments of a measuring program.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<String>,
+}
 
 #[derive(clap::Subcommand)]
 pub enum Bench {
@@ -16,61 +25,31 @@ pub enum Bench {
         /// Compare instructions instead of time, with one client; it takes minutes and needs valgrind
         #[arg(long)]
         counted: bool,
-        /// `--help` lists them
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
-        arguments: Vec<String>,
+        #[command(flatten)]
+        arguments: Arguments,
     },
     /// Small tables beside large ones, and memory (an hour)
-    Growth {
-        /// `--help` lists them
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
-        arguments: Vec<String>,
-    },
+    Growth(Arguments),
     /// Work by filter on 3 million entities, beside batches and hand-written SQL
-    Bulk {
-        /// `--help` lists them
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
-        arguments: Vec<String>,
-    },
+    Bulk(Arguments),
     /// Reads and writes of a table with an expiry beside one without, and sweeps
-    Expiry {
-        /// `--help` lists them
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
-        arguments: Vec<String>,
-    },
+    Expiry(Arguments),
     /// What a change feed costs writers and readers, and the lag of copies that follow it
-    Feeds {
-        /// `--help` lists them
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
-        arguments: Vec<String>,
-    },
+    Feeds(Arguments),
     /// An archive: its first base, how far it is behind, its size, and a restore
-    Archive {
-        /// `--help` lists them
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
-        arguments: Vec<String>,
-    },
+    Archive(Arguments),
     /// The same queries with property indexes and without, where they gain nothing from them
     Indexes {
         /// Compare instructions instead of time; it takes an hour and needs valgrind
         #[arg(long)]
         counted: bool,
-        /// `--help` lists them
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
-        arguments: Vec<String>,
+        #[command(flatten)]
+        arguments: Arguments,
     },
     /// One partition under load
-    Stress {
-        /// `--help` lists them
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
-        arguments: Vec<String>,
-    },
+    Stress(Arguments),
     /// The model alone
-    Model {
-        /// Of cargo bench
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
-        arguments: Vec<String>,
-    },
+    Model(Arguments),
     /// The gateway over HTTP, beside azurite
     Gateway(gateway::Options),
     /// Copies, beside COPY of psql, and over REST
@@ -87,15 +66,15 @@ pub fn measure(pg: Option<u32>, bench: Option<Bench>) -> Result {
             programs::compare(environment, &[], false)?;
             gateway::gateway(environment, &gateway::Options::short())
         }
-        Some(Bench::Compare { counted, arguments }) => programs::compare(environment, &arguments, counted),
-        Some(Bench::Growth { arguments }) => programs::growth(environment, &arguments),
-        Some(Bench::Bulk { arguments }) => programs::bulk(environment, &arguments),
-        Some(Bench::Expiry { arguments }) => programs::expiry(environment, &arguments),
-        Some(Bench::Feeds { arguments }) => programs::with_feeds(environment, "feeds", &arguments),
-        Some(Bench::Archive { arguments }) => programs::with_feeds(environment, "archive", &arguments),
-        Some(Bench::Indexes { counted, arguments }) => programs::indexes(environment, &arguments, counted),
-        Some(Bench::Stress { arguments }) => programs::stress(environment, &arguments),
-        Some(Bench::Model { arguments }) => programs::model(environment, &arguments),
+        Some(Bench::Compare { counted, arguments }) => programs::compare(environment, &arguments.arguments, counted),
+        Some(Bench::Growth(of)) => programs::growth(environment, &of.arguments),
+        Some(Bench::Bulk(of)) => measure_one(environment, "bulk", &of.arguments, &UNDISTURBED, &[]),
+        Some(Bench::Expiry(of)) => measure_one(environment, "expiry", &of.arguments, &UNDISTURBED, &[]),
+        Some(Bench::Feeds(of)) => programs::with_feeds(environment, "feeds", &of.arguments),
+        Some(Bench::Archive(of)) => programs::with_feeds(environment, "archive", &of.arguments),
+        Some(Bench::Indexes { counted, arguments }) => programs::indexes(environment, &arguments.arguments, counted),
+        Some(Bench::Stress(of)) => programs::stress(environment, &of.arguments),
+        Some(Bench::Model(of)) => programs::model(environment, &of.arguments),
         Some(Bench::Gateway(options)) => gateway::gateway(environment, &options),
         Some(Bench::Copy(options)) => copies::copies(environment, &options),
         Some(Bench::Citus(options)) => citus::citus(&Environment::load(postgres(pg), false)?, &options),

@@ -9,7 +9,7 @@ use crate::temporary::Server;
 /// Checkpoints would count for whichever side is measured while they run.
 const SETTINGS: [&str; 2] = ["max_wal_size=8GB", "checkpoint_timeout=30min"];
 /// And so would autovacuum. The table is in memory.
-const UNDISTURBED: [&str; 4] = [
+pub const UNDISTURBED: [&str; 4] = [
     "max_wal_size=8GB",
     "checkpoint_timeout=30min",
     "autovacuum=off",
@@ -53,16 +53,6 @@ pub fn compare(environment: &Environment, arguments: &[String], counted: bool) -
 pub fn growth(environment: &Environment, arguments: &[String]) -> Result {
     let memory = format!("shared_buffers={}MB", half_of_the_memory()?.min(6144));
     measure(environment, "growth", arguments, &with(&SETTINGS, &[&memory]), &[])
-}
-
-/// Work by filter beside batches and hand-written SQL.
-pub fn bulk(environment: &Environment, arguments: &[String]) -> Result {
-    measure(environment, "bulk", arguments, &UNDISTURBED, &[])
-}
-
-/// A table with an expiry beside one without.
-pub fn expiry(environment: &Environment, arguments: &[String]) -> Result {
-    measure(environment, "expiry", arguments, &UNDISTURBED, &[])
 }
 
 /// A program that measures change feeds and what follows them.
@@ -115,7 +105,7 @@ pub fn model(environment: &Environment, arguments: &[String]) -> Result {
 }
 
 /// One program on one server.
-fn measure(
+pub fn measure(
     environment: &Environment,
     name: &'static str,
     arguments: &[String],
