@@ -245,13 +245,35 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Upgrades { accept } => upgrades::upgrades(pg, accept),
         Task::Mutants { mutants, files } if files.is_empty() => mutants::mutants(pg, &mutants),
         Task::Mutants { files, .. } => mutants::of_the_model(pg, &files),
-        Task::Soak(seeds) => requests::soak(pg, &seeds),
-        Task::HostileLoad { minutes } => requests::hostile_load(pg, minutes),
-        Task::FuzzSql(seeds) => requests::fuzz_sql(pg, &seeds),
+        Task::Soak(seeds) => requests::long_tests(
+            pg,
+            "Soak: random tests and crashes",
+            "system -- --nocapture --test-threads=1 batches:: crash::",
+            seeds.soak(200),
+        ),
+        Task::HostileLoad { minutes } => requests::long_tests(
+            pg,
+            "A gateway under hostile load",
+            "gateway -- --nocapture soak::",
+            vec![("SOAK_MINUTES", minutes.to_string())],
+        ),
+        Task::FuzzSql(seeds) => {
+            requests::long_tests(pg, "Random statements", "system -- --nocapture fuzz::", seeds.soak(200))
+        }
         Task::Allocations { points, functions } => requests::allocations(pg, points, &functions),
         Task::Asan { files } => requests::asan(pg, &files),
-        Task::Histories(seeds) => requests::histories(pg, &seeds),
-        Task::CopySoak(seeds) => requests::copy_soak(pg, &seeds),
+        Task::Histories(seeds) => requests::long_tests(
+            pg,
+            "Histories: clients, while servers are killed",
+            "histories -- --nocapture",
+            seeds.variables("HISTORIES", Some(200)),
+        ),
+        Task::CopySoak(seeds) => requests::long_tests(
+            pg,
+            "Copies",
+            "copy -- --nocapture --test-threads=1 changes:: interrupted:: round_trips::",
+            seeds.soak(100),
+        ),
         Task::CopyPeers(seeds) => requests::copy_peers(pg, &seeds),
         Task::Clients { clients, accept } => clients::clients(pg, &clients, accept),
         Task::Drivers => drivers::drivers(pg),

@@ -23,7 +23,7 @@ pub struct Seeds {
 
 impl Seeds {
     /// For the tests of `tests/system` and of the copy program.
-    fn soak(&self, default: u32) -> Vec<(&'static str, String)> {
+    pub fn soak(&self, default: u32) -> Vec<(&'static str, String)> {
         self.variables("SOAK", Some(default))
     }
 
@@ -164,42 +164,15 @@ pub fn containers(pg: Option<u32>) -> Result {
         .env("GATEWAY", gateway))
 }
 
-/// Many seeds of the random tests, many crashes.
-pub fn soak(pg: Option<u32>, seeds: &Seeds) -> Result {
+/// Runs tests over real connections for longer than `test` does: `program` is one of Rust's test programs, with its arguments.
+pub fn long_tests(pg: Option<u32>, headline: &str, program: &str, variables: Vec<(&'static str, String)>) -> Result {
     let runner = installed(pg)?;
-    step("Soak: random tests and crashes");
-    let tests = [
-        "--test",
-        "system",
-        "--",
-        "--nocapture",
-        "--test-threads=1",
-        "batches::",
-        "crash::",
-    ];
-    run(runner.tests(&tests).envs(seeds.soak(200)))
-}
-
-/// Hostile clients of a gateway for some minutes, beside an honest one.
-///
-/// # Errors
-/// The honest client does not get an answer, or the gateway takes more memory than it may.
-pub fn hostile_load(pg: Option<u32>, minutes: u32) -> Result {
-    let runner = installed(pg)?;
-    step("A gateway under hostile load");
-    runner.build_gateway()?;
-    run(runner
-        .tests(&["--test", "gateway", "--", "--nocapture", "soak::"])
-        .env("SOAK_MINUTES", minutes.to_string()))
-}
-
-/// Many seeds of random statements.
-pub fn fuzz_sql(pg: Option<u32>, seeds: &Seeds) -> Result {
-    let runner = installed(pg)?;
-    step("Random statements");
-    run(runner
-        .tests(&["--test", "system", "--", "--nocapture", "fuzz::"])
-        .envs(seeds.soak(200)))
+    step(headline);
+    if !program.starts_with("system ") {
+        runner.build_gateway()?;
+    }
+    let arguments: Vec<&str> = std::iter::once("--test").chain(program.split(' ')).collect();
+    run(runner.tests(&arguments).envs(variables))
 }
 
 /// Every allocation of every function fails once, in the build that users get.
@@ -257,33 +230,6 @@ pub fn asan(pg: Option<u32>, files: &[String]) -> Result {
             ..Run::default()
         },
     )
-}
-
-/// Many seeds of the histories of clients while servers are killed.
-pub fn histories(pg: Option<u32>, seeds: &Seeds) -> Result {
-    let runner = installed(pg)?;
-    step("Histories: clients, while servers are killed");
-    runner.build_gateway()?;
-    let tests = ["--test", "histories", "--", "--nocapture"];
-    run(runner.tests(&tests).envs(seeds.variables("HISTORIES", Some(200))))
-}
-
-/// Many seeds of the copies that are killed, meet faults, or go through every kind of place.
-pub fn copy_soak(pg: Option<u32>, seeds: &Seeds) -> Result {
-    let runner = installed(pg)?;
-    step("Copies");
-    runner.build_gateway()?;
-    let tests = [
-        "--test",
-        "copy",
-        "--",
-        "--nocapture",
-        "--test-threads=1",
-        "changes::",
-        "interrupted::",
-        "round_trips::",
-    ];
-    run(runner.tests(&tests).envs(seeds.soak(100)))
 }
 
 /// Copies to and from azurite, which it fetches from its registry.
