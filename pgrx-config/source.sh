@@ -3,6 +3,12 @@
 
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
+# die_with LOG MESSAGE...: prints the end of the log first.
+die_with() {
+  tail -n 20 "$1" >&2
+  die "${@:2}"
+}
+
 # fetch_source MAJOR: the source of PostgreSQL, in the directory `work`. Goes into it.
 fetch_source() {
   local want=$1
@@ -31,10 +37,7 @@ fetch_debian_source() {
   {
     APT_CONFIG=$work/apt.conf apt-get source --download-only "postgresql-$want" &&
       tar xf "postgresql-${want}"_*.orig.tar.*
-  } >>"$work/log" 2>&1 || {
-    tail -n 20 "$work/log" >&2
-    die "Debian's mirror does not give the source of PostgreSQL $want." "${instead[@]}"
-  }
+  } >>"$work/log" 2>&1 || die_with "$work/log" "Debian's mirror does not give the source of PostgreSQL $want." "${instead[@]}"
 }
 
 # know_suites SUITE...: with APT_CONFIG=$work/apt.conf, apt knows these suites of Debian, from the mirror that this machine uses
