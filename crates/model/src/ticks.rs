@@ -70,19 +70,17 @@ impl Ticks {
     /// Returns the point in time so many microseconds after 2000-01-01, as PostgreSQL's `timestamptz` counts; `None`
     /// outside 0001..=9999.
     pub const fn from_postgres_micros(micros: i64) -> Option<Ticks> {
-        match micros.checked_mul(10) {
-            Some(ticks) => match ticks.checked_add(POSTGRES_EPOCH) {
-                Some(ticks) => Ticks::new(ticks),
-                None => None,
-            },
-            None => None,
-        }
+        Ticks::after(POSTGRES_EPOCH, micros, 10)
     }
 
     /// Returns the point in time so many seconds after 1970-01-01; `None` outside 0001..=9999.
     pub const fn from_unix_seconds(seconds: i64) -> Option<Ticks> {
-        match seconds.checked_mul(PER_SECOND) {
-            Some(ticks) => match ticks.checked_add(UNIX_EPOCH) {
+        Ticks::after(UNIX_EPOCH, seconds, PER_SECOND)
+    }
+
+    const fn after(epoch: i64, count: i64, unit: i64) -> Option<Ticks> {
+        match count.checked_mul(unit) {
+            Some(ticks) => match ticks.checked_add(epoch) {
                 Some(ticks) => Ticks::new(ticks),
                 None => None,
             },

@@ -27,6 +27,17 @@ pub(super) fn invalid(reason: impl Into<String>) -> Error {
     Error::DocumentInvalid { reason: reason.into() }
 }
 
+/// Reads a text that may be missing or empty; `otherwise` says what it is if it does not parse.
+pub(super) fn optional<'de, T, D: Deserializer<'de>>(
+    deserializer: D,
+    parse: fn(&str) -> Option<T>,
+    otherwise: &str,
+) -> Result<Option<T>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?.filter(|text| !text.is_empty());
+    text.map(|text| parse(&text).ok_or_else(|| serde::de::Error::custom(otherwise)))
+        .transpose()
+}
+
 /// A point in time as text with seven fraction digits, as the service gives it back.
 pub(super) mod time {
     use super::*;
@@ -39,12 +50,10 @@ pub(super) mod time {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ticks>, D::Error> {
-        let text: Option<String> = Option::deserialize(deserializer)?;
-        match text.as_deref() {
-            None | Some("") => Ok(None),
-            Some(text) => Ticks::parse(text)
-                .map(Some)
-                .ok_or_else(|| serde::de::Error::custom("a time is UTC text such as 2026-01-31T12:00:00Z")),
-        }
+        optional(
+            deserializer,
+            Ticks::parse,
+            "a time is UTC text such as 2026-01-31T12:00:00Z",
+        )
     }
 }

@@ -92,13 +92,11 @@ impl AccessPolicies {
 }
 
 fn read_permissions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Permissions>, D::Error> {
-    let text: Option<String> = Option::deserialize(deserializer)?;
-    match text.as_deref() {
-        None | Some("") => Ok(None),
-        Some(letters) => Permissions::parse(letters)
-            .map(Some)
-            .ok_or_else(|| serde::de::Error::custom("a Permission has the letters r, a, u and d")),
-    }
+    document::optional(
+        deserializer,
+        Permissions::parse,
+        "a Permission has the letters r, a, u and d",
+    )
 }
 
 fn write_permissions<S: Serializer>(permissions: &Option<Permissions>, serializer: S) -> Result<S::Ok, S::Error> {

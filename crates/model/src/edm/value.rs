@@ -1,6 +1,6 @@
 //! Values and their types.
 
-use strum::{EnumString, IntoStaticStr, VariantArray};
+use strum::{EnumString, EnumTryAs, IntoStaticStr, VariantArray};
 
 use super::double::write_double;
 use super::text::{write_binary, write_guid};
@@ -43,7 +43,7 @@ impl EdmType {
 }
 
 /// The value of a property. Its text or bytes are borrowed.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, EnumTryAs)]
 pub enum Value<'a> {
     String(&'a str),
     Int32(i32),

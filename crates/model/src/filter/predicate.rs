@@ -214,18 +214,14 @@ impl Compiler {
     fn compile(&mut self, expression: &Expression, negated: bool, then: Jump, otherwise: Jump) -> Jump {
         match expression {
             Expression::Not(term) => self.compile(term, !negated, then, otherwise),
-            Expression::And(terms) if !negated => terms
-                .iter()
-                .rev()
-                .fold(then, |next, term| self.compile(term, negated, next, otherwise)),
-            Expression::Or(terms) if negated => terms
-                .iter()
-                .rev()
-                .fold(then, |next, term| self.compile(term, negated, next, otherwise)),
-            Expression::And(terms) | Expression::Or(terms) => terms
-                .iter()
-                .rev()
-                .fold(otherwise, |next, term| self.compile(term, negated, then, next)),
+            Expression::And(terms) | Expression::Or(terms) => {
+                let all_must_hold = matches!(expression, Expression::And(_)) != negated;
+                let end = if all_must_hold { then } else { otherwise };
+                terms.iter().rev().fold(end, |next, term| match all_must_hold {
+                    true => self.compile(term, negated, next, otherwise),
+                    false => self.compile(term, negated, then, next),
+                })
+            }
             Expression::Constant(value) => {
                 if *value != negated {
                     then
