@@ -33,19 +33,13 @@ fn each_property(properties: PropertiesArg<'_>, call: Call<'_>) -> EachProperty 
 /// Returns a property of type Edm.String.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_string<'a>(properties: PropertiesArg<'a>, name: TextArg<'_>) -> Option<&'a str> {
-    match properties.get().get(name.get())? {
-        Edm::String(text) => Some(text),
-        _ => None,
-    }
+    properties.get().get(name.get())?.try_as_string()
 }
 
 /// Returns a property of type Edm.Int32.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_int32(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<i32> {
-    match properties.get().get(name.get())? {
-        Edm::Int32(n) => Some(n),
-        _ => None,
-    }
+    properties.get().get(name.get())?.try_as_int_32()
 }
 
 /// Returns a property of type Edm.Int64 or Edm.Int32.
@@ -71,46 +65,30 @@ fn get_double(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<f64> {
 /// Returns a property of type Edm.Boolean.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_boolean(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<bool> {
-    match properties.get().get(name.get())? {
-        Edm::Boolean(b) => Some(b),
-        _ => None,
-    }
+    properties.get().get(name.get())?.try_as_boolean()
 }
 
 /// Returns a property of type Edm.DateTime, truncated to microseconds.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_datetime(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<TimestampWithTimeZone> {
-    let ticks = datetime(properties, name)?;
+    let ticks = properties.get().get(name.get())?.try_as_date_time()?;
     TimestampWithTimeZone::try_from(ticks.to_postgres_micros()).ok()
 }
 
 /// Returns a property of type Edm.DateTime as ticks of 100 ns since 0001-01-01.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_ticks(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<i64> {
-    datetime(properties, name).map(Ticks::get)
-}
-
-fn datetime(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<Ticks> {
-    match properties.get().get(name.get())? {
-        Edm::DateTime(ticks) => Some(ticks),
-        _ => None,
-    }
+    properties.get().get(name.get())?.try_as_date_time().map(Ticks::get)
 }
 
 /// Returns a property of type Edm.Guid.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_guid(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<Uuid> {
-    match properties.get().get(name.get())? {
-        Edm::Guid(guid) => Some(Uuid::from_bytes(guid)),
-        _ => None,
-    }
+    properties.get().get(name.get())?.try_as_guid().map(Uuid::from_bytes)
 }
 
 /// Returns a property of type Edm.Binary.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_binary<'a>(properties: PropertiesArg<'a>, name: TextArg<'_>) -> Option<&'a [u8]> {
-    match properties.get().get(name.get())? {
-        Edm::Binary(bytes) => Some(bytes),
-        _ => None,
-    }
+    properties.get().get(name.get())?.try_as_binary()
 }
