@@ -11,7 +11,7 @@ use table_service_model::{Error, Ticks, table_name};
 
 use crate::engine::{distribution, gateway_access, policies};
 use crate::postgres::clock::ticks_of;
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::{OrRaise, raising};
 use crate::postgres::types::{JsonArg, JsonOut, TextArg};
 use crate::storage::arguments::{prevent_if_read_only, required};
 use crate::storage::table::{Table, TableLock};
@@ -30,14 +30,12 @@ const SAS_VERSION: &str = "2019-02-02";
 #[pg_extern]
 fn set_access_policies(table_name: Option<TextArg<'_>>, policies: Option<JsonArg<'_>>) {
     prevent_if_read_only(c"set_access_policies()");
-    set_policies(table_name, policies).or_raise();
-}
-
-fn set_policies(table_name: Option<TextArg<'_>>, policies: Option<JsonArg<'_>>) -> Result<(), Error> {
-    let name = required("table_name", table_name)?.get();
-    let policies = AccessPolicies::from_json(required("policies", policies)?.0)?;
-    distribution::require_coordinator(POLICIES)?;
-    policies::set(&Table::open(name, TableLock::Write)?, &policies)
+    raising(|| {
+        let name = required("table_name", table_name)?.get();
+        let policies = AccessPolicies::from_json(required("policies", policies)?.0)?;
+        distribution::require_coordinator(POLICIES)?;
+        policies::set(&Table::open(name, TableLock::Write)?, &policies)
+    });
 }
 
 /// Returns the stored access policies of a table, in the form that `set_access_policies` takes.
@@ -45,14 +43,12 @@ fn set_policies(table_name: Option<TextArg<'_>>, policies: Option<JsonArg<'_>>) 
 /// Raises `TableNotFound`, and `AuthorizationFailure` if the caller has no privilege on the table's entities.
 #[pg_extern(stable, parallel_restricted)]
 fn get_access_policies(table_name: Option<TextArg<'_>>) -> JsonOut {
-    let policies = get_policies(table_name).or_raise();
-    JsonOut(policies.to_json().into_bytes())
-}
-
-fn get_policies(table_name: Option<TextArg<'_>>) -> Result<AccessPolicies, Error> {
-    let name = required("table_name", table_name)?.get();
-    distribution::require_coordinator(POLICIES)?;
-    policies::get(&Table::open(name, TableLock::Read)?)
+    raising(|| {
+        let name = required("table_name", table_name)?.get();
+        distribution::require_coordinator(POLICIES)?;
+        let policies = policies::get(&Table::open(name, TableLock::Read)?)?;
+        Ok(JsonOut(policies.to_json().into_bytes()))
+    })
 }
 
 /// Changes those properties of the service that the argument contains: Logging, HourMetrics, MinuteMetrics and Cors.
@@ -63,13 +59,11 @@ fn get_policies(table_name: Option<TextArg<'_>>) -> Result<AccessPolicies, Error
 #[pg_extern]
 fn set_service_properties(service_properties: Option<JsonArg<'_>>) {
     prevent_if_read_only(c"set_service_properties()");
-    set_properties(service_properties).or_raise();
-}
-
-fn set_properties(service_properties: Option<JsonArg<'_>>) -> Result<(), Error> {
-    let change = ServicePropertiesChange::from_json(required("service_properties", service_properties)?.0)?;
-    policies::change_service_properties(&change);
-    Ok(())
+    raising(|| {
+        let change = ServicePropertiesChange::from_json(required("service_properties", service_properties)?.0)?;
+        policies::change_service_properties(&change);
+        Ok(())
+    });
 }
 
 /// Returns the properties of the service. A property that was never set is switched off.
@@ -125,7 +119,7 @@ fn generate_sas(
         end_partition: key(end_partition_key),
         end_row: key(end_row_key),
     };
-    let sign = || {
+    raising(|| {
         let key = AccountKey::parse(required("account_key", account_key)?.get())?;
         let account = Account::new(required("account_name", account_name)?.get(), vec![key])?;
         let table = required("table_name", table_name)?.get();
@@ -154,8 +148,7 @@ fn generate_sas(
             Some(_) => return Err(Error::argument("protocol is https or https,http")),
         }
         Ok(sas.sign(&account)?.to_query())
-    };
-    sign().or_raise()
+    })
 }
 
 fn time(name: &str, timestamp: Option<TimestampWithTimeZone>) -> Result<Option<Ticks>, Error> {

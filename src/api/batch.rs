@@ -11,7 +11,7 @@ use super::results::BatchResults;
 use crate::engine::batch;
 use crate::postgres::call::Call;
 use crate::postgres::clock::etag;
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::{OrRaise, raising};
 use crate::postgres::settings::filter_dialect;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
@@ -36,7 +36,7 @@ fn execute_batch(
     operations: Option<BatchOperationsArg<'_>>,
     call: Call<'_>,
 ) -> BatchResults {
-    let execute = || {
+    raising(|| {
         let (table_name, partition_key) = target(c"execute_batch()", table_name, partition_key)?;
         let operations = required("operations", operations)?;
         let rows = operations.rows().iter().map(|row| {
@@ -48,8 +48,7 @@ fn execute_batch(
         });
         let batch = Batch::new(partition_key.get(), rows)?;
         execute(table_name, partition_key, &batch, call)
-    };
-    execute().or_raise()
+    })
 }
 
 /// Executes a batch that is given as JSON, for drivers: an array of `{"<operation>": {entity}, "if_match": "…"}`.
@@ -60,7 +59,7 @@ fn execute_batch_json(
     operations: Option<TextArg<'_>>,
     call: Call<'_>,
 ) -> BatchResults {
-    let execute = || {
+    raising(|| {
         let (table_name, partition_key) = target(c"execute_batch_json()", table_name, partition_key)?;
         let batch = Batch::parse(
             partition_key.get(),
@@ -68,8 +67,7 @@ fn execute_batch_json(
             filter_dialect(),
         )?;
         execute(table_name, partition_key, &batch, call)
-    };
-    execute().or_raise()
+    })
 }
 
 /// Makes an insert for `execute_batch`.

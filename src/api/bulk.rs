@@ -14,13 +14,13 @@ use super::filters::parse;
 use super::results::{DeletedStep, UpdatedStep};
 use crate::engine::bulk::{self, Bulk, BulkChange, Step};
 use crate::postgres::call::Call;
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::{OrRaise, raising};
 use crate::postgres::procedure::{Done, Procedure, StepsOut};
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
-use crate::storage::arguments::{self, prevent_if_read_only, required, top_out_of_range};
+use crate::storage::arguments::{self, prevent_if_read_only, required};
 use crate::storage::result_set::ResultSet;
 use crate::storage::table::{Table, TableLock};
 
@@ -32,14 +32,13 @@ fn count_entities(
     filter: default!(Option<TextArg<'_>>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
 ) -> i64 {
-    let count = || {
+    raising(|| {
         let table_name = required("table_name", table_name)?.get();
         let plan = Plan::new(parse(filter, parameters)?);
         let table = Table::open(table_name, TableLock::Read)?;
         bulk::require_local(&table, c"count_entities()")?;
         Ok(bulk::count(&table, &plan))
-    };
-    count().or_raise()
+    })
 }
 
 /// Deletes the entities that pass a filter, the first `top` of them in key order, and returns how many it has deleted.
@@ -169,15 +168,14 @@ fn update_entities_in_steps(
 /// Removes all entities of a table, by TRUNCATE. Policies, rights and indexes stay.
 #[pg_extern]
 fn clear_table(table_name: Option<TextArg<'_>>) {
-    let clear = || {
+    raising(|| {
         let table_name = required("table_name", table_name)?.get();
         prevent_if_read_only(c"clear_table()");
         let table = Table::open_to_truncate(table_name)?;
         bulk::require_local(&table, c"clear_table()")?;
         connect(|spi| spi.run_definition(&format!("TRUNCATE {}", table.name())));
         Ok(())
-    };
-    clear().or_raise();
+    });
 }
 
 /// The arguments that say which entities are changed, and how.
@@ -274,9 +272,7 @@ impl<'a> Work<'a> {
     fn at_once(&self, top: Option<i64>) -> i64 {
         let work = || {
             let checked = self.check()?;
-            let top = top
-                .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
-                .transpose()?;
+            let top = arguments::top(top)?;
             let table = checked.open(self.function)?;
             let bulk = checked.bulk(&table);
             match top {
@@ -291,7 +287,7 @@ impl<'a> Work<'a> {
     fn one_step(&self, top: Option<i64>, token: Option<TextArg<'_>>, call: Call<'_>) {
         let work = || {
             let checked = self.check()?;
-            let top = u64::try_from(top.unwrap_or(STEP)).map_err(|_| top_out_of_range())?;
+            let top = arguments::top(top)?.unwrap_or(STEP);
             self.step(&checked, top, token.map(TextArg::get))
         };
         let done = work().or_raise();
@@ -365,4 +361,4 @@ impl Checked<'_> {
 }
 
 /// How many entities a step changes if it does not say.
-const STEP: i64 = 1000;
+const STEP: u64 = 1000;

@@ -8,11 +8,11 @@ use super::results::{ChangeFeeds, Changes};
 use crate::engine::change_feed::{self as engine, ChangeFeed};
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
-use crate::postgres::error::{OrRaise, raise};
+use crate::postgres::error::raising;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
 use crate::postgres::types::{TextArg, TextArrayArg};
-use crate::storage::arguments::{prevent_if_read_only, required};
+use crate::storage::arguments::{self, prevent_if_read_only, required};
 use crate::storage::result_set::ResultSet;
 use crate::storage::row::broken_entity;
 
@@ -28,7 +28,7 @@ fn create_change_feed(
     old_images: default!(Option<bool>, "false"),
     if_not_exists: default!(Option<bool>, "false"),
 ) -> String {
-    let create = || {
+    raising(|| {
         let feed = checked(feed_name)?;
         let names = table_names.as_ref().map(table_names_of).transpose()?;
         let old_images = required("old_images", old_images)?;
@@ -37,8 +37,7 @@ fn create_change_feed(
         engine::require_one_server()?;
         let position = ChangeFeed::create(feed, names.as_deref(), old_images, if_not_exists)?;
         Ok(position.to_string())
-    };
-    create().or_raise()
+    })
 }
 
 /// Drops a change feed when the transaction commits, and returns whether there was one.
@@ -46,7 +45,7 @@ fn create_change_feed(
 /// Raises `ResourceNotFound` if there is none, unless `if_exists`, and PostgreSQL's error 55006 while another session reads it.
 #[pg_extern]
 fn drop_change_feed(feed_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>, "false")) -> bool {
-    let drop = || {
+    raising(|| {
         let feed = checked(feed_name)?;
         let if_exists = required("if_exists", if_exists)?;
         prevent_if_read_only(c"drop_change_feed()");
@@ -55,8 +54,7 @@ fn drop_change_feed(feed_name: Option<TextArg<'_>>, if_exists: default!(Option<b
             return if if_exists { Ok(false) } else { Err(feed.not_found()) };
         }
         feed.drop().map(|()| true)
-    };
-    drop().or_raise()
+    })
 }
 
 /// Returns the change feeds of the database: their tables, whether a session reads them now, how much of PostgreSQL's log they
@@ -120,9 +118,9 @@ fn query_change_feeds(call: Call<'_>) -> ChangeFeeds {
 /// session reads the feed and 55000 if it has lost changes.
 #[pg_extern]
 fn query_changes(feed_name: Option<TextArg<'_>>, top: default!(Option<i64>, "1000"), call: Call<'_>) -> Changes {
-    let query = || {
+    raising(|| {
         let feed = checked(feed_name)?;
-        let top = u64::try_from(required("top", top)?).map_err(|_| Error::argument("top must not be negative"))?;
+        let top = required("top", arguments::top(top)?)?;
         engine::require_one_server()?;
         let feed = ChangeFeed::find(feed)?;
         let mut result = ResultSet::open(call);
@@ -163,8 +161,7 @@ fn query_changes(feed_name: Option<TextArg<'_>>, top: default!(Option<i64>, "100
             ]);
         })?;
         Ok(Changes)
-    };
-    query().unwrap_or_else(|error| raise(error))
+    })
 }
 
 /// Confirms all changes of a feed up to a position, when the transaction commits: they do not come again. Their part of
@@ -174,14 +171,13 @@ fn query_changes(feed_name: Option<TextArg<'_>>, top: default!(Option<i64>, "100
 /// `query_changes`.
 #[pg_extern]
 fn confirm_changes(feed_name: Option<TextArg<'_>>, position: Option<TextArg<'_>>) {
-    let confirm = || {
+    raising(|| {
         let feed = checked(feed_name)?;
         let position = Position::parse(required("position", position)?.get())?;
         prevent_if_read_only(c"confirm_changes()");
         engine::require_one_server()?;
         ChangeFeed::find(feed)?.confirm(position)
-    };
-    confirm().or_raise();
+    });
 }
 
 /// Returns the name of a feed.

@@ -8,7 +8,7 @@ use super::results::ShardMap;
 use crate::engine::distribution;
 use crate::postgres::call::Call;
 use crate::postgres::citus;
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::{OrRaise, raising};
 use crate::postgres::spi::connect;
 use crate::postgres::types::TextArg;
 use crate::storage::arguments::{prevent_if_read_only, required};
@@ -45,13 +45,12 @@ fn disable_citus() {
 /// Raises `TableNotFound`.
 #[pg_extern(stable, parallel_restricted)]
 fn shard_map(table_name: Option<TextArg<'_>>, call: Call<'_>) -> ShardMap {
-    let map = || {
+    raising(|| {
         let table = Table::open(required("table_name", table_name)?.get(), TableLock::Read)?;
         let mut result = ResultSet::open(call);
         connect(|spi| citus::placements(spi, table.oid(), |placement| result.push(placement)));
         Ok(ShardMap)
-    };
-    map().or_raise()
+    })
 }
 
 /// Returns the hash of a PartitionKey, by which Citus distributes partitions: the ranges of `shard_map` are of such hashes.

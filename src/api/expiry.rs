@@ -14,12 +14,12 @@ use crate::engine::sweep::{BEGINNING, look, sweep_all, sweep_named, sweep_unname
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
 use crate::postgres::definition::hold_names;
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::raising;
 use crate::postgres::snapshot::has_one_snapshot;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
-use crate::storage::arguments::{prevent_if_read_only, required, top_out_of_range};
+use crate::storage::arguments::{self, prevent_if_read_only, required};
 use crate::storage::direct::reads_every_row;
 use crate::storage::expired::oldest;
 use crate::storage::indexes::{KnownIndex, of_index, of_table};
@@ -59,7 +59,7 @@ fn set_expiry(
     time_to_live: default!(Option<Interval>, "NULL"),
     if_not_exists: default!(Option<bool>, "false"),
 ) -> RegClass {
-    let set = || {
+    raising(|| {
         let name = required("table_name", table_name)?.get();
         let expiry = checked(property, time_to_live)?;
         let if_not_exists = required("if_not_exists", if_not_exists)?;
@@ -82,8 +82,7 @@ fn set_expiry(
                 "A partition of the table has an expiry index that is not valid: drop that index first",
             )),
         }
-    };
-    set().or_raise()
+    })
 }
 
 /// Ends the expiry of a table, after it has removed the entities that have expired. Returns whether there was one.
@@ -91,7 +90,7 @@ fn set_expiry(
 /// Raises `ResourceNotFound` if there is none, unless `if_exists`. The caller must own the table.
 #[pg_extern]
 fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>, "false")) -> bool {
-    let drop = || {
+    raising(|| {
         let name = required("table_name", table_name)?.get();
         let if_exists = required("if_exists", if_exists)?;
         prevent_if_read_only(c"drop_expiry()");
@@ -123,8 +122,7 @@ fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>
             false if !if_exists => Err(Error::ExpiryNotFound),
             are_dropped => Ok(are_dropped),
         }
-    };
-    drop().or_raise()
+    })
 }
 
 /// Returns the statement that sets the expiry of a table while others read and write it. It runs outside of transactions only,
@@ -137,7 +135,7 @@ fn expiry_sql(
     property: default!(Option<TextArg<'_>>, "NULL"),
     time_to_live: default!(Option<Interval>, "NULL"),
 ) -> String {
-    let to_sql = || {
+    raising(|| {
         let name = required("table_name", table_name)?.get();
         let expiry = checked(property, time_to_live)?;
         let table = Table::open(name, TableLock::Read)?;
@@ -148,8 +146,7 @@ fn expiry_sql(
             return Err(Error::ExpiryExists);
         }
         Ok(definition(&table, &expiry, concurrent_creation(table.oid())))
-    };
-    to_sql().or_raise()
+    })
 }
 
 /// Returns when the entities of a table, or of all tables, expire: the property, the time to live, the index that keeps it,
@@ -157,7 +154,7 @@ fn expiry_sql(
 /// subtransactions.
 #[pg_extern(stable)]
 fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_>) -> ExpiryIndexes {
-    let query = || {
+    raising(|| {
         let tables = tables_with_expiry(table_name)?;
         let mut result = ResultSet::open(call);
         for (table, indexes) in tables {
@@ -184,8 +181,7 @@ fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_
             }
         }
         Ok(ExpiryIndexes)
-    };
-    query().or_raise()
+    })
 }
 
 /// Removes entities that have expired, of a table or of all tables: of each at most `top`, those first that expired first. It
@@ -202,8 +198,8 @@ fn expire_entities(
     as_owner: default!(Option<bool>, "false"),
     call: Call<'_>,
 ) -> Sweeps {
-    let expire = || {
-        let top = u64::try_from(required("top", top)?).map_err(|_| top_out_of_range())?;
+    raising(|| {
+        let top = required("top", arguments::top(top)?)?;
         let since = since.map_or(BEGINNING, |since| since.into_inner());
         let as_owner = required("as_owner", as_owner)? || table_name.is_none();
         prevent_if_read_only(c"expire_entities()");
@@ -226,8 +222,7 @@ fn expire_entities(
             ]);
         }
         Ok(Sweeps)
-    };
-    expire().or_raise()
+    })
 }
 
 /// Returns the tables that have expiry indexes, in the order of their names, or the one that is asked for.

@@ -6,7 +6,7 @@ use table_service_model::{Error, property_name};
 
 use crate::engine::matches::{COST, selectivity, simplified};
 use crate::postgres::call::Call;
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::{OrRaise, raising};
 use crate::postgres::settings::filter_dialect;
 use crate::postgres::types::{PlannerRequestArg, PropertiesArg, TextArg};
 use crate::storage::arguments::required;
@@ -89,7 +89,7 @@ fn filter_to_sql(
     alias: default!(Option<TextArg<'_>>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
 ) -> String {
-    let to_sql = || {
+    raising(|| {
         refuse_filter("alias", alias, "filter_to_sql(filter, alias) takes no table's name")?;
         let filter = parse(Some(required("filter", filter)?), parameters)?;
         let alias = match alias.map(TextArg::get) {
@@ -100,8 +100,7 @@ fn filter_to_sql(
             Some(alias) => format!("{}.", pgrx::spi::quote_identifier(alias)),
         };
         Ok(plan_to_sql(&Plan::new(filter), &alias))
-    };
-    to_sql().or_raise()
+    })
 }
 
 /// Parses a filter in the session's dialect. Every entity passes the filter NULL.

@@ -10,7 +10,7 @@ use crate::engine::property_index::{self as engine, free_index_name};
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
 use crate::postgres::definition::{drop_objects, hold_names};
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::raising;
 use crate::postgres::raised::rethrow;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Text, Value};
@@ -48,7 +48,7 @@ fn create_property_index(
     property: Option<TextArg<'_>>,
     if_not_exists: default!(Option<bool>, "false"),
 ) -> RegClass {
-    let create = || {
+    raising(|| {
         let name = required("table_name", table_name)?.get();
         let property = checked(property)?;
         let if_not_exists = required("if_not_exists", if_not_exists)?;
@@ -77,8 +77,7 @@ fn create_property_index(
                 "A partition of the table has an index on the property \"{property}\" that is not valid: drop that index first"
             ))),
         }
-    };
-    create().or_raise()
+    })
 }
 
 /// Drops the indexes on a property of a table, invalid ones included. Returns whether there was one.
@@ -90,7 +89,7 @@ fn drop_property_index(
     property: Option<TextArg<'_>>,
     if_exists: default!(Option<bool>, "false"),
 ) -> bool {
-    let drop = || {
+    raising(|| {
         let name = required("table_name", table_name)?.get();
         let property = checked(property)?;
         let if_exists = required("if_exists", if_exists)?;
@@ -109,8 +108,7 @@ fn drop_property_index(
             }),
             are_dropped => Ok(are_dropped),
         }
-    };
-    drop().or_raise()
+    })
 }
 
 /// Drops indexes of a table, which `names` gives. `before` runs under the lock, and may refuse. If there are none, nobody waits, and this
@@ -159,7 +157,7 @@ fn query_property_indexes(table_name: default!(Option<TextArg<'_>>, "NULL"), cal
         AND i.indexprs IS NOT NULL";
     /// The rest of the text if one table is asked for.
     const OF_TABLE: &str = " AND c.oid OPERATOR(pg_catalog.=) $3";
-    let query = || {
+    raising(|| {
         // The lock keeps the table until the result is complete.
         let table = table_name
             .map(|name| Table::open(name.get(), TableLock::Read))
@@ -199,8 +197,7 @@ fn query_property_indexes(table_name: default!(Option<TextArg<'_>>, "NULL"), cal
             }
         });
         Ok(PropertyIndexes)
-    };
-    query().or_raise()
+    })
 }
 
 /// Returns the statement that creates an index on a property while others read and write the table. It runs outside of
@@ -209,7 +206,7 @@ fn query_property_indexes(table_name: default!(Option<TextArg<'_>>, "NULL"), cal
 /// Raises `ResourceAlreadyExists` if the table has such an index.
 #[pg_extern(stable, parallel_restricted)]
 fn property_index_sql(table_name: Option<TextArg<'_>>, property: Option<TextArg<'_>>) -> String {
-    let to_sql = || {
+    raising(|| {
         let name = required("table_name", table_name)?.get();
         let property = checked(property)?;
         let table = Table::open(name, TableLock::Read)?;
@@ -217,8 +214,7 @@ fn property_index_sql(table_name: Option<TextArg<'_>>, property: Option<TextArg<
             return Err(exists(property));
         }
         Ok(definition(&table, property, concurrent_creation(table.oid())))
-    };
-    to_sql().or_raise()
+    })
 }
 
 /// Returns the name of a property that can be indexed.

@@ -17,12 +17,12 @@ use crate::engine::inlining;
 use crate::engine::page::{self, Measure, PageRequest, PageSink};
 use crate::engine::scan::{self, RowFilter, Wanted, Workers, predicate};
 use crate::postgres::call::Call;
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::raising;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Text, Value};
 use crate::postgres::types::{JsonOut, PlannerRequestArg, PropertiesArg, TextArg};
-use crate::storage::arguments::{required, top_out_of_range};
+use crate::storage::arguments::{required, top as checked_top};
 use crate::storage::inlining::CallInFrom;
 use crate::storage::planner::answer;
 use crate::storage::result_set::ResultSet;
@@ -61,7 +61,7 @@ pub fn query_entities(
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     call: Call<'_>,
 ) -> Entities {
-    let query = || {
+    raising(|| {
         let (query, top) = Query::of_entities(table_name, filter, projection, top, parameters)?;
         let table = query.table()?;
         let mut result = ResultSet::open(call);
@@ -91,8 +91,7 @@ pub fn query_entities(
             }),
         }
         Ok(Entities)
-    };
-    query().or_raise()
+    })
 }
 
 /// Returns one page of the entities that pass a filter, in key order.
@@ -110,7 +109,7 @@ fn query_page(
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     call: Call<'_>,
 ) -> Page {
-    let query = || {
+    raising(|| {
         let query = Query::new(table_name, filter, projection, parameters)?;
         let request = query.page(top, continuation_token)?;
         let table = query.table()?;
@@ -122,8 +121,7 @@ fn query_page(
         let (rows, token) = page::read(request, &table, rows);
         rows.finish(token);
         Ok(Page)
-    };
-    query().or_raise()
+    })
 }
 
 /// Returns a page as JSON, for drivers: `{"value": […], "continuationToken": …}`. `metadata` is `none`, `minimal` or
@@ -138,7 +136,7 @@ fn query_page_json(
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     metadata: default!(Option<TextArg<'_>>, "'minimal'"),
 ) -> JsonOut {
-    let query = || {
+    raising(|| {
         let query = Query::new(table_name, filter, projection, parameters)?;
         let (json, token) = query.print(metadata, top, continuation_token, |projection, metadata| PageJson {
             json: PAGE_BEGIN.to_vec(),
@@ -147,8 +145,7 @@ fn query_page_json(
             projection,
         })?;
         Ok(JsonOut(json.finish(token)))
-    };
-    query().or_raise()
+    })
 }
 
 /// Returns a page as the text of a JSON array, in chunks of at most 64 KiB, for programs that pass it on: `chunk`, one behind the
@@ -167,7 +164,7 @@ fn query_page_chunks(
     byte_limit: default!(Option<i64>, "NULL"),
     call: Call<'_>,
 ) -> PageChunks {
-    let query = || {
+    raising(|| {
         let query = Query::new(table_name, filter, projection, parameters)?;
         let limit = page_bytes(byte_limit)?;
         let (chunks, token) = query.print(metadata, top, continuation_token, |projection, metadata| Chunks {
@@ -181,8 +178,7 @@ fn query_page_chunks(
         })?;
         chunks.finish(token);
         Ok(PageChunks)
-    };
-    query().or_raise()
+    })
 }
 
 /// Returns how many bytes a page may have.
@@ -203,7 +199,7 @@ fn explain_query(
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     call: Call<'_>,
 ) -> Explanation {
-    let explain = || {
+    raising(|| {
         let query = Query::new(table_name, filter, None, parameters)?;
         let table = query.table()?;
         let (access, scans, plan) = connect(|spi| {
@@ -236,15 +232,14 @@ fn explain_query(
             Some(plan.value()),
         ]);
         Ok(Explanation)
-    };
-    explain().or_raise()
+    })
 }
 
 /// Returns for each partition how many entities it has and how many bytes they take, in key order. The numbers are
 /// exact: the function reads the whole table.
 #[pg_extern(stable, parallel_restricted)]
 fn partition_statistics(table_name: Option<TextArg<'_>>, call: Call<'_>) -> PartitionStatistics {
-    let statistics = || {
+    raising(|| {
         let table = Table::open(required("table_name", table_name)?.get(), TableLock::Read)?;
         connect(|spi| {
             let filter = predicate(&table, None).map(|predicate| ScanFilter::new(&predicate));
@@ -272,8 +267,7 @@ fn partition_statistics(table_name: Option<TextArg<'_>>, call: Call<'_>) -> Part
             }
         });
         Ok(PartitionStatistics)
-    };
-    statistics().or_raise()
+    })
 }
 
 /// The arguments that all queries share, parsed.
@@ -308,10 +302,7 @@ impl<'a> Query<'a> {
         let order = "query_entities(table_name, filter, projection) takes the filter first";
         refuse_filter("projection", projection, order)?;
         let query = Query::new(table_name, filter, projection, parameters)?;
-        let top = top
-            .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
-            .transpose()?;
-        Ok((query, top))
+        Ok((query, checked_top(top)?))
     }
 
     fn table(&self) -> Result<Table, Error> {

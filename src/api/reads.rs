@@ -10,7 +10,7 @@ use table_service_model::projection::Projection;
 use super::results::Entities;
 use crate::engine::scan::RowFilter;
 use crate::postgres::call::Call;
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::raising;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Value};
 use crate::postgres::types::{TextArg, TextArrayArg};
@@ -29,7 +29,7 @@ fn get_entity(
     projection: default!(Option<TextArg<'_>>, "NULL"),
     call: Call<'_>,
 ) -> Entities {
-    let get = || {
+    raising(|| {
         let table_name = required("table_name", table_name)?.get();
         let keys = EntityKeys::new(partition_key, row_key)?;
         let projection = Projection::parse(projection.map_or("", TextArg::get))?;
@@ -50,8 +50,7 @@ fn get_entity(
             read_into(&mut result, &table, &Statement::get(keys), filter.as_ref(), &projection);
         }
         Ok(Entities)
-    };
-    get().or_raise()
+    })
 }
 
 /// Returns the existing entities among those with these keys, in key order. `projection` is a comma-separated list of
@@ -64,7 +63,7 @@ fn get_entities(
     projection: default!(Option<TextArg<'_>>, "NULL"),
     call: Call<'_>,
 ) -> Entities {
-    let get = || {
+    raising(|| {
         let table_name = required("table_name", table_name)?.get();
         let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
         key::check_characters(PARTITION_KEY, partition_key.get())?;
@@ -86,8 +85,7 @@ fn get_entities(
         let filter = RowFilter::of(&table, None);
         read_into(&mut result, &table, &statement, filter.as_ref(), &projection);
         Ok(Entities)
-    };
-    get().or_raise()
+    })
 }
 
 /// Adds the entities that a statement selects, and that pass the filter, to the result.

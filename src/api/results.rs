@@ -1,100 +1,38 @@
 //! The rows that functions return: one type for each `RETURNS SETOF` and `RETURNS TABLE`.
 
-use crate::storage::result_set::set_of;
+use crate::storage::result_set::sets_of;
 
-set_of!(
+sets_of! {
     /// Entities, in key order.
-    Entities,
-    sql_type,
-    "SETOF table_service.entity"
-);
-set_of!(
+    Entities = sql_type "SETOF table_service.entity";
     /// The tables of the service.
-    Tables,
-    external_sql_type,
-    "TABLE (table_name text, relation regclass, continuation_token text)"
-);
-set_of!(
+    Tables = external_sql_type "TABLE (table_name text, relation regclass, continuation_token text)";
     /// The properties of a bag.
-    EachProperty,
-    external_sql_type,
-    "TABLE (name text, type text, value text)"
-);
-set_of!(
+    EachProperty = external_sql_type "TABLE (name text, type text, value text)";
     /// The results of the operations of a batch.
-    BatchResults,
-    external_sql_type,
-    "TABLE (index integer, row_key text, etag text)"
-);
-set_of!(
+    BatchResults = external_sql_type "TABLE (index integer, row_key text, etag text)";
     /// One page of entities.
-    Page,
-    external_sql_type,
-    "TABLE (partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, continuation_token text)"
-);
-set_of!(
+    Page = external_sql_type "TABLE (partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, continuation_token text)";
     /// One page of entities, as text.
-    PageChunks,
-    external_sql_type,
-    "TABLE (chunk text, continuation_token text)"
-);
-set_of!(
+    PageChunks = external_sql_type "TABLE (chunk text, continuation_token text)";
     /// The result of a step of a delete.
-    DeletedStep,
-    external_sql_type,
-    "TABLE (deleted bigint, continuation_token text)"
-);
-set_of!(
+    DeletedStep = external_sql_type "TABLE (deleted bigint, continuation_token text)";
     /// The result of a step of an update.
-    UpdatedStep,
-    external_sql_type,
-    "TABLE (updated bigint, continuation_token text)"
-);
-set_of!(
+    UpdatedStep = external_sql_type "TABLE (updated bigint, continuation_token text)";
     /// How a query runs.
-    Explanation,
-    external_sql_type,
-    "TABLE (access text, key_ranges text[], residual text, sql text, plan text)"
-);
-set_of!(
+    Explanation = external_sql_type "TABLE (access text, key_ranges text[], residual text, sql text, plan text)";
     /// The partitions of a table.
-    PartitionStatistics,
-    external_sql_type,
-    "TABLE (partition_key text, entities bigint, bytes bigint)"
-);
-set_of!(
+    PartitionStatistics = external_sql_type "TABLE (partition_key text, entities bigint, bytes bigint)";
     /// The servers of the shards of a table.
-    ShardMap,
-    external_sql_type,
-    "TABLE (from_hash integer, to_hash integer, node_name text, node_port integer, is_local boolean)"
-);
-set_of!(
+    ShardMap = external_sql_type "TABLE (from_hash integer, to_hash integer, node_name text, node_port integer, is_local boolean)";
     /// The property indexes of tables.
-    PropertyIndexes,
-    external_sql_type,
-    "TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint)"
-);
-set_of!(
+    PropertyIndexes = external_sql_type "TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint)";
     /// The expiries of tables.
-    ExpiryIndexes,
-    external_sql_type,
-    "TABLE (table_name text, property text, time_to_live interval, index regclass, is_valid boolean, oldest timestamptz)"
-);
-set_of!(
+    ExpiryIndexes = external_sql_type "TABLE (table_name text, property text, time_to_live interval, index regclass, is_valid boolean, oldest timestamptz)";
     /// The results of a sweep.
-    Sweeps,
-    external_sql_type,
-    "TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz, reason text)"
-);
-set_of!(
+    Sweeps = external_sql_type "TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz, reason text)";
     /// The change feeds of a database.
-    ChangeFeeds,
-    external_sql_type,
-    "TABLE (feed_name text, table_names text[], is_active boolean, wal_status text, retained_bytes bigint, \"position\" text)"
-);
-set_of!(
+    ChangeFeeds = external_sql_type "TABLE (feed_name text, table_names text[], is_active boolean, wal_status text, retained_bytes bigint, \"position\" text)";
     /// Changes of entities, in the order of commits.
-    Changes,
-    external_sql_type,
-    "TABLE (\"position\" text, committed timestamptz, table_name text, kind text, partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, old_properties table_service.properties)"
-);
+    Changes = external_sql_type "TABLE (\"position\" text, committed timestamptz, table_name text, kind text, partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, old_properties table_service.properties)";
+}

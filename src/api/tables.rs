@@ -14,7 +14,7 @@ use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, DATA_SCHEMA};
 use crate::postgres::citus::is_table;
 use crate::postgres::definition::{drop_objects, hold_names};
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::raising;
 use crate::postgres::privileges::{current_role_name, may_create_in};
 use crate::postgres::raised::{has_sqlstate, message, rethrow, rethrow_with};
 use crate::postgres::settings;
@@ -22,7 +22,7 @@ use crate::postgres::spi::connect;
 use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
-use crate::storage::arguments::{prevent_if_read_only, required, top_out_of_range};
+use crate::storage::arguments::{prevent_if_read_only, required, top as checked_top};
 use crate::storage::name::QualifiedName;
 use crate::storage::result_set::ResultSet;
 use crate::storage::table::{Table, free_primary_key_name, not_found, same_name};
@@ -40,12 +40,15 @@ const CREATIONS: u32 = 5;
 /// `table_service_data` has it. Raises `OutOfRangeInput`, `InvalidResourceName` or `InvalidInput` for an invalid name.
 #[pg_extern]
 fn create_table(table_name: Option<TextArg<'_>>, if_not_exists: default!(Option<bool>, "false")) -> RegClass {
-    create(table_name, if_not_exists).or_raise()
+    raising(|| {
+        create(
+            required("table_name", table_name)?.get(),
+            required("if_not_exists", if_not_exists)?,
+        )
+    })
 }
 
-fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Result<RegClass, Error> {
-    let name = required("table_name", table_name)?.get();
-    let if_not_exists = required("if_not_exists", if_not_exists)?;
+fn create(name: &str, if_not_exists: bool) -> Result<RegClass, Error> {
     table_name::check(name)?;
     distribution::require_coordinator("Tables are created")?;
     let exists = |table: Table| {
@@ -139,12 +142,15 @@ fn is_name_collision(error: &CaughtError) -> bool {
 /// `InvalidResourceName` for an invalid name.
 #[pg_extern]
 fn delete_table(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>, "false")) -> bool {
-    delete(table_name, if_exists).or_raise()
+    raising(|| {
+        delete(
+            required("table_name", table_name)?.get(),
+            required("if_exists", if_exists)?,
+        )
+    })
 }
 
-fn delete(table_name: Option<TextArg<'_>>, if_exists: Option<bool>) -> Result<bool, Error> {
-    let name = required("table_name", table_name)?.get();
-    let if_exists = required("if_exists", if_exists)?;
+fn delete(name: &str, if_exists: bool) -> Result<bool, Error> {
     table_name::check_form(name)?;
     distribution::require_coordinator("Tables are deleted")?;
     let absent = || {
@@ -183,16 +189,6 @@ fn query_tables(
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     call: Call<'_>,
 ) -> Tables {
-    query(filter, top, continuation_token, parameters, call).or_raise()
-}
-
-fn query(
-    filter: Option<TextArg<'_>>,
-    top: Option<i64>,
-    continuation_token: Option<TextArg<'_>>,
-    parameters: Option<PropertiesArg<'_>>,
-    call: Call<'_>,
-) -> Result<Tables, Error> {
     const SQL: &str = "\
         SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass, c.reloftype OPERATOR(pg_catalog.=) $2 \
         FROM pg_catalog.pg_class AS c \
@@ -201,68 +197,68 @@ fn query(
             AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}')) \
         AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.>=) $3 \
         ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
-    let filter = TableFilter::parse(
-        filter.map_or("", TextArg::get),
-        parameters.map(|parameters| parameters.get()),
-        settings::filter_dialect(),
-    )?;
-    let top = top
-        .map(|top| usize::try_from(top).map_err(|_| top_out_of_range()))
-        .transpose()?;
-    let from = continuation_token
-        .map(|token| ContinuationToken::parse_table(token.get()))
-        .transpose()?
-        .unwrap_or_default();
-    let from = Text::new(&from);
-    connect(|spi| {
-        let rows = spi.read(
-            SQL,
-            &[
-                Value::oid(catalog::data_schema()),
-                Value::oid(catalog::entity_type()),
-                from.value(),
-            ],
-        );
-        let (mut page, mut next) = (Vec::<(TextArg<'_>, _)>::new(), None);
-        for row in rows.iter() {
-            // A user may have renamed a table to a name that the functions reject.
-            let is_name =
-                |name: &[u8]| std::str::from_utf8(name).is_ok_and(|name| table_name::check_form(name).is_ok());
-            if !row.text_bytes(1).is_some_and(is_name) {
-                continue;
+    raising(|| {
+        let filter = TableFilter::parse(
+            filter.map_or("", TextArg::get),
+            parameters.map(|parameters| parameters.get()),
+            settings::filter_dialect(),
+        )?;
+        let top = checked_top::<usize>(top)?;
+        let from = continuation_token
+            .map(|token| ContinuationToken::parse_table(token.get()))
+            .transpose()?
+            .unwrap_or_default();
+        let from = Text::new(&from);
+        connect(|spi| {
+            let rows = spi.read(
+                SQL,
+                &[
+                    Value::oid(catalog::data_schema()),
+                    Value::oid(catalog::entity_type()),
+                    from.value(),
+                ],
+            );
+            let (mut page, mut next) = (Vec::<(TextArg<'_>, _)>::new(), None);
+            for row in rows.iter() {
+                // A user may have renamed a table to a name that the functions reject.
+                let is_name =
+                    |name: &[u8]| std::str::from_utf8(name).is_ok_and(|name| table_name::check_form(name).is_ok());
+                if !row.text_bytes(1).is_some_and(is_name) {
+                    continue;
+                }
+                let (Some(name), Some(relation)) = (row.text(1), row.relation(2)) else {
+                    continue;
+                };
+                // A distributed table may be one of the service although it is not OF a type.
+                if row.boolean(3) != Some(true) && !is_table(relation) {
+                    continue;
+                }
+                if !filter.matches(name.get())? {
+                    continue;
+                }
+                // Only a user's own DDL can make two spellings of one name. They stay on one page, because a token stands
+                // for both.
+                let is_another = page.last().is_none_or(|(last, _)| !same_name(last.get(), name.get()));
+                if is_another && top.is_some_and(|top| page.len() >= top) {
+                    next = Some(name);
+                    break;
+                }
+                page.push((name, relation));
             }
-            let (Some(name), Some(relation)) = (row.text(1), row.relation(2)) else {
-                continue;
-            };
-            // A distributed table may be one of the service although it is not OF a type.
-            if row.boolean(3) != Some(true) && !is_table(relation) {
-                continue;
+            let token = next.filter(|_| !page.is_empty()).map(|next| {
+                let name = table_name::fold(next.get());
+                Text::new(&ContinuationToken::Table { name }.encode())
+            });
+            let mut result = ResultSet::open(call);
+            for (index, &(name, relation)) in page.iter().enumerate() {
+                let token = token.as_ref().filter(|_| index + 1 == page.len());
+                result.push([
+                    Some(Value::text(name)),
+                    Some(Value::regclass(relation)),
+                    token.map(Text::value),
+                ]);
             }
-            if !filter.matches(name.get())? {
-                continue;
-            }
-            // Only a user's own DDL can make two spellings of one name. They stay on one page, because a token stands
-            // for both.
-            let is_another = page.last().is_none_or(|(last, _)| !same_name(last.get(), name.get()));
-            if is_another && top.is_some_and(|top| page.len() >= top) {
-                next = Some(name);
-                break;
-            }
-            page.push((name, relation));
-        }
-        let token = next.filter(|_| !page.is_empty()).map(|next| {
-            let name = table_name::fold(next.get());
-            Text::new(&ContinuationToken::Table { name }.encode())
-        });
-        let mut result = ResultSet::open(call);
-        for (index, &(name, relation)) in page.iter().enumerate() {
-            let token = token.as_ref().filter(|_| index + 1 == page.len());
-            result.push([
-                Some(Value::text(name)),
-                Some(Value::regclass(relation)),
-                token.map(Text::value),
-            ]);
-        }
-        Ok(Tables)
+            Ok(Tables)
+        })
     })
 }

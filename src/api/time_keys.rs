@@ -4,7 +4,7 @@ use pgrx::prelude::*;
 use table_service_model::{Error, Ticks, retry};
 
 use crate::postgres::clock::{ticks_of, timestamp_of};
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::{OrRaise, raising};
 use crate::postgres::random::random;
 use crate::postgres::types::TextArg;
 
@@ -56,7 +56,7 @@ fn retry_delay(
     minimum: default!(Interval, "'3 s'"),
     maximum: default!(Interval, "'90 s'"),
 ) -> Interval {
-    let delay = || {
+    raising(|| {
         let retry = u32::try_from(retry).map_err(|_| Error::argument("retry must not be negative"))?;
         let micros = |interval: &Interval| match interval.as_micros() {
             micros if micros < 0 => Err(Error::argument("An interval must not be negative")),
@@ -71,6 +71,5 @@ fn retry_delay(
         );
         // `Interval::from_micros` would convert to seconds in floating point and lose precision.
         Interval::new(0, 0, delay).map_err(|_| Error::argument("an interval must not be negative"))
-    };
-    delay().or_raise()
+    })
 }

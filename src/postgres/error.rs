@@ -52,6 +52,11 @@ impl<T> OrRaise<T> for Result<T, Error> {
     }
 }
 
+/// Does the work of an SQL function. Returns its value, or raises its error.
+pub fn raising<T>(work: impl FnOnce() -> Result<T, Error>) -> T {
+    work().or_raise()
+}
+
 /// Encodes a SQLSTATE as PostgreSQL does: an integer with six bits for each character.
 fn sqlerrcode(sqlstate: &str) -> PgSqlErrorCode {
     let packed = sqlstate.bytes().rev().fold(0, |packed: i32, c| {

@@ -92,9 +92,13 @@ pub fn if_match(tag: Option<TextArg<'_>>) -> Result<IfMatch, Error> {
     })
 }
 
-/// Returns the error for a `top` outside its range.
-pub fn top_out_of_range() -> Error {
-    Error::argument("top must not be negative")
+/// Returns the argument `top`, which must not be negative.
+///
+/// # Errors
+/// `InvalidInput`.
+pub fn top<T: TryFrom<i64>>(top: Option<i64>) -> Result<Option<T>, Error> {
+    let number = |top| T::try_from(top).map_err(|_| Error::argument("top must not be negative"));
+    top.map(number).transpose()
 }
 
 /// Raises an error with the function's name in a READ ONLY transaction and on a hot standby.

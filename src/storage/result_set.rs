@@ -215,9 +215,9 @@ unsafe fn new_store(info: *mut pg_sys::ReturnSetInfo) -> *mut pg_sys::Tuplestore
     }
 }
 
-/// Defines the Rust type for `RETURNS SETOF` or `RETURNS TABLE`. The rows are in the tuplestore already.
-macro_rules! set_of {
-    ($(#[$doc:meta])* $name:ident, $sql_type:ident, $sql:literal) => {
+/// Defines the Rust types for `RETURNS SETOF` or `RETURNS TABLE`. The rows are in the tuplestore already.
+macro_rules! sets_of {
+    ($($(#[$doc:meta])* $name:ident = $sql_type:ident $sql:literal;)*) => {$(
         $(#[$doc])*
         pub struct $name;
         $crate::postgres::types::$sql_type!($name, $sql);
@@ -227,7 +227,7 @@ macro_rules! set_of {
                 fcinfo.return_null()
             }
         }
-    };
+    )*};
 }
 
-pub(crate) use set_of;
+pub(crate) use sets_of;
