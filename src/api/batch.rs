@@ -39,7 +39,7 @@ fn execute_batch(
     raising(|| {
         let (table_name, partition_key) = target(c"execute_batch()", table_name, partition_key)?;
         let operations = required("operations", operations)?;
-        let rows = operations.rows().iter().map(|row| {
+        let rows = operations.0.iter().map(|row| {
             let row = required("An operation", *row)?;
             let properties = row.properties.map(|properties| properties.get());
             let [operation, row_key, if_match] =

@@ -45,10 +45,5 @@ fn entity_to_json(entity: EntityArg<'_>, metadata: default!(TextArg<'_>, "'minim
 fn entity_from_json(payload: TextArg<'_>) -> EntityOut {
     let entity = json::parse_entity(payload.get()).or_raise();
     key::check_characters_of_both(&entity.partition_key, &entity.row_key).or_raise();
-    EntityOut {
-        partition_key: entity.partition_key,
-        row_key: entity.row_key,
-        timestamp: entity.timestamp,
-        properties: entity.properties,
-    }
+    EntityOut(entity)
 }

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 use table_service_model::filter::Predicate;
+use table_service_model::json::ParsedEntity;
 use table_service_model::patch::Patch;
 use table_service_model::{Error, Ticks};
 
@@ -11,7 +12,7 @@ use super::filters::parse;
 use crate::engine::rewrite::Rewrite;
 use crate::engine::write;
 use crate::postgres::clock::etag;
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::raising;
 use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
 use crate::storage::arguments::{self, EntityKeys, prevent_if_read_only, required};
 use crate::storage::entity::EntityOut;
@@ -28,14 +29,13 @@ fn insert_entity(
     row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
-    let insert = || {
+    raising(|| {
         let target = EntityAddress::new(c"insert_entity()", table_name, partition_key, row_key)?;
         let properties = arguments::properties(properties)?;
         target
             .named(write::insert(&target.table()?, target.keys, properties))
             .map(etag)
-    };
-    insert().or_raise()
+    })
 }
 
 /// Replaces all properties of an entity and returns its new ETag. `if_match` is the ETag that it must have, or `*` for
@@ -50,11 +50,10 @@ fn replace_entity(
     properties: Option<PropertiesArg<'_>>,
     if_match: Option<TextArg<'_>>,
 ) -> String {
-    let replace = || {
+    raising(|| {
         let target = EntityAddress::new(c"replace_entity()", table_name, partition_key, row_key)?;
         target.update(UpdateMode::Replace, properties, if_match)
-    };
-    replace().or_raise()
+    })
 }
 
 /// Sets the given properties of an entity, keeps its other properties, and returns its new ETag. `if_match` is the ETag
@@ -69,11 +68,10 @@ fn merge_entity(
     properties: Option<PropertiesArg<'_>>,
     if_match: Option<TextArg<'_>>,
 ) -> String {
-    let merge = || {
+    raising(|| {
         let target = EntityAddress::new(c"merge_entity()", table_name, partition_key, row_key)?;
         target.update(UpdateMode::Merge, properties, if_match)
-    };
-    merge().or_raise()
+    })
 }
 
 /// Changes an entity depending on what it has, and returns it as it is now stored: sets `properties`, adds the numbers of
@@ -97,7 +95,7 @@ fn patch_entity(
     if_match: default!(Option<TextArg<'_>>, "'*'"),
     create_missing: default!(Option<bool>, "false"),
 ) -> EntityOut {
-    let patch = || {
+    raising(|| {
         let target = EntityAddress::new(c"patch_entity()", table_name, partition_key, row_key)?;
         let if_match = arguments::if_match(if_match)?;
         let create_missing = required("create_missing", create_missing)?;
@@ -116,14 +114,13 @@ fn patch_entity(
             make: &|stored| patch.apply_to(stored),
         };
         let patched = target.named(rewrite.run())?;
-        Ok(EntityOut {
+        Ok(EntityOut(ParsedEntity {
             partition_key: target.keys.partition_key.get().to_owned(),
             row_key: target.keys.row_key.get().to_owned(),
             timestamp: Ticks::from_postgres_micros(patched.timestamp),
             properties: patched.properties,
-        })
-    };
-    patch().or_raise()
+        }))
+    })
 }
 
 /// Inserts an entity, or replaces all properties of the existing entity with these keys, and returns its new ETag.
@@ -134,11 +131,10 @@ fn insert_or_replace_entity(
     row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
-    let upsert = || {
+    raising(|| {
         let target = EntityAddress::new(c"insert_or_replace_entity()", table_name, partition_key, row_key)?;
         target.upsert(UpdateMode::Replace, properties)
-    };
-    upsert().or_raise()
+    })
 }
 
 /// Inserts an entity, or sets the given properties of the existing entity with these keys, and returns its new ETag.
@@ -149,11 +145,10 @@ fn insert_or_merge_entity(
     row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
-    let upsert = || {
+    raising(|| {
         let target = EntityAddress::new(c"insert_or_merge_entity()", table_name, partition_key, row_key)?;
         target.upsert(UpdateMode::Merge, properties)
-    };
-    upsert().or_raise()
+    })
 }
 
 /// Deletes an entity and returns whether it existed. `if_match` is the ETag that it must have, or `*` for any.
@@ -168,7 +163,7 @@ fn delete_entity(
     if_match: default!(Option<TextArg<'_>>, "'*'"),
     if_exists: default!(Option<bool>, "false"),
 ) -> bool {
-    let delete = || {
+    raising(|| {
         let target = EntityAddress::new(c"delete_entity()", table_name, partition_key, row_key)?;
         let if_match = arguments::if_match(if_match)?;
         let if_exists = required("if_exists", if_exists)?;
@@ -176,8 +171,7 @@ fn delete_entity(
             Err(Error::EntityNotFound) if if_exists => Ok(false),
             deleted => target.named(deleted).map(|()| true),
         }
-    };
-    delete().or_raise()
+    })
 }
 
 /// The table and the keys of the entity to write.

@@ -35,23 +35,6 @@ pub unsafe fn plain<'a>(datum: pg_sys::Datum) -> (pg_sys::Datum, &'a [u8]) {
     }
 }
 
-/// Returns the varlena with its bytes in place behind a header of four bytes, as rows need it. It is copied only if it is
-/// compressed, stored out of line, or has a short header.
-///
-/// # Safety
-/// As for [`bytes`].
-pub unsafe fn unpacked(datum: pg_sys::Datum) -> *mut pg_sys::varlena {
-    // SAFETY: the caller makes the same promise.
-    unsafe {
-        let varlena = datum.cast_mut_ptr::<pg_sys::varlena>();
-        if pgrx::varatt_is_4b_u(varlena) {
-            varlena
-        } else {
-            pg_sys::pg_detoast_datum(varlena)
-        }
-    }
-}
-
 /// Returns the length of a varlena's bytes, without detoasting them.
 ///
 /// # Safety

@@ -2,7 +2,8 @@
 
 use pgrx::prelude::*;
 use table_service_model::entity::Entity;
-use table_service_model::{Properties, PropertiesBuf, Ticks};
+use table_service_model::json::ParsedEntity;
+use table_service_model::{Properties, Ticks};
 
 use crate::postgres::catalog;
 use crate::postgres::types::composite::composite;
@@ -18,24 +19,19 @@ pub struct EntityArg<'a> {
 }
 
 sql_type!(EntityArg<'_>, "table_service.entity");
-argument!(EntityArg);
-
-impl FromDatum for EntityArg<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
-        // SAFETY: the caller promises a datum of the type `entity`, whose attributes have these types. They live as
-        // long as the datum.
-        unsafe {
-            let row = RecordArg::from_polymorphic_datum(datum, is_null, oid)?.deform();
-            let text = |column| row.value(column).and_then(|datum| TextArg::from_datum(datum, false));
-            Some(EntityArg {
-                partition_key: text(0),
-                row_key: text(1),
-                timestamp: row.value(2).map(|datum| datum.value() as i64),
-                properties: row.value(3).and_then(|datum| PropertiesArg::from_datum(datum, false)),
-            })
+argument!(EntityArg, datum => {
+    // SAFETY: the attributes of an entity have these types. They live as long as the datum.
+    unsafe {
+        let row = RecordArg::from_datum(datum, false)?.deform();
+        let text = |column| row.value(column).and_then(|datum| TextArg::from_datum(datum, false));
+        EntityArg {
+            partition_key: text(0),
+            row_key: text(1),
+            timestamp: row.value(2).map(|datum| datum.value() as i64),
+            properties: row.value(3).and_then(|datum| PropertiesArg::from_datum(datum, false)),
         }
     }
-}
+});
 
 impl<'a> EntityArg<'a> {
     /// Returns whether this is a row of NULLs. Whether an outer join gives such a row or NULL where it finds none depends on
@@ -63,30 +59,24 @@ impl<'a> EntityArg<'a> {
 }
 
 /// An entity to return. Without a Timestamp, its attribute `"timestamp"` is NULL.
-pub struct EntityOut {
-    pub partition_key: String,
-    pub row_key: String,
-    pub timestamp: Option<Ticks>,
-    pub properties: PropertiesBuf,
-}
+pub struct EntityOut(pub ParsedEntity);
 
 sql_type!(EntityOut, "table_service.entity");
 result!(EntityOut, this => this.into_datum());
 
 impl EntityOut {
     fn into_datum(self) -> pg_sys::Datum {
-        let partition_key = Text::new(&self.partition_key);
-        let row_key = Text::new(&self.row_key);
-        let timestamp = self
-            .timestamp
-            .map(|ticks| Value::timestamptz(ticks.to_postgres_micros()));
-        let properties = Bag::new(self.properties.as_properties());
+        let EntityOut(entity) = self;
+        let partition_key = Text::new(&entity.partition_key);
+        let row_key = Text::new(&entity.row_key);
+        let micros = entity.timestamp.map(Ticks::to_postgres_micros);
+        let properties = Bag::new(entity.properties.as_properties());
         composite(
             catalog::entity_type(),
             [
                 Some(partition_key.value()),
                 Some(row_key.value()),
-                timestamp,
+                micros.map(Value::timestamptz),
                 Some(properties.value()),
             ],
         )

@@ -157,7 +157,7 @@ fn in_from<'p>(request: &'p PlannerRequestArg<'_>) -> Option<(*mut pg_sys::Plann
     use pg_sys::NodeTag::{T_FuncExpr, T_SupportRequestInlineInFrom};
     // SAFETY: PostgreSQL sends requests to a support function, which are nodes. A node is what its tag says.
     unsafe {
-        let request = of_type::<pg_sys::SupportRequestInlineInFrom>(request.node(), T_SupportRequestInlineInFrom)?;
+        let request = of_type::<pg_sys::SupportRequestInlineInFrom>(request.node, T_SupportRequestInlineInFrom)?;
         let call = of_type::<pg_sys::FuncExpr>((*request.rtfunc).funcexpr, T_FuncExpr)?;
         (!request.root.is_null()).then_some((request.root, call))
     }

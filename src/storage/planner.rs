@@ -118,7 +118,7 @@ impl<'p> Request<'p> {
     /// Reads a request to the support function of `matches`. Returns `None` if there is no answer to it.
     pub fn of(request: &'p PlannerRequestArg<'_>) -> Option<Request<'p>> {
         use pg_sys::NodeTag::{T_SupportRequestCost, T_SupportRequestSelectivity, T_SupportRequestSimplify};
-        let request = request.node();
+        let request = request.node;
         // SAFETY: PostgreSQL sends requests to a support function, which are nodes. A node is what its tag says, and the
         // planner's request is its own to change. The call of a request has its arguments, and the constants live as long
         // as the expression.

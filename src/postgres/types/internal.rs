@@ -13,17 +13,14 @@ pub struct MessageArg<'a> {
 }
 
 external_sql_type!(MessageArg<'_>, "internal");
-argument!(MessageArg);
-
-impl FromDatum for MessageArg<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
-        let message: pg_sys::StringInfo = datum.cast_mut_ptr();
-        (!is_null && !message.is_null()).then_some(MessageArg {
-            message,
-            source: PhantomData,
-        })
+argument!(MessageArg, datum => {
+    let message: pg_sys::StringInfo = datum.cast_mut_ptr();
+    if message.is_null() {
+        return None;
     }
-}
+    let source = PhantomData;
+    MessageArg { message, source }
+});
 
 impl<'a> MessageArg<'a> {
     /// Returns what is left of the message.
@@ -40,25 +37,10 @@ impl<'a> MessageArg<'a> {
 
 /// A request of the planner, the argument of a support function.
 pub struct PlannerRequestArg<'a> {
-    node: *mut pg_sys::Node,
+    /// The request. It is valid during the call.
+    pub node: *mut pg_sys::Node,
     source: PhantomData<&'a ()>,
 }
 
 external_sql_type!(PlannerRequestArg<'_>, "internal");
-argument!(PlannerRequestArg);
-
-impl FromDatum for PlannerRequestArg<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
-        (!is_null).then_some(PlannerRequestArg {
-            node: datum.cast_mut_ptr(),
-            source: PhantomData,
-        })
-    }
-}
-
-impl PlannerRequestArg<'_> {
-    /// Returns the request. It is valid during the call.
-    pub fn node(&self) -> *mut pg_sys::Node {
-        self.node
-    }
-}
+argument!(PlannerRequestArg, datum => PlannerRequestArg { node: datum.cast_mut_ptr(), source: PhantomData });

@@ -13,14 +13,11 @@ use crate::postgres::varlena;
 pub struct JsonArg<'a>(pub &'a str);
 
 external_sql_type!(JsonArg<'_>, "json");
-argument!(JsonArg);
-
-impl FromDatum for JsonArg<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
-        // SAFETY: the caller promises a json value. json and text have the same representation.
-        unsafe { TextArg::from_polymorphic_datum(datum, is_null, oid) }.map(|text| JsonArg(text.get()))
-    }
-}
+argument!(JsonArg, datum => {
+    // SAFETY: json and text have the same representation.
+    let text = unsafe { TextArg::from_datum(datum, false) };
+    JsonArg(text?.get())
+});
 
 /// JSON text to return as json. Its bytes must be well-formed JSON.
 pub struct JsonOut(pub Vec<u8>);
@@ -35,16 +32,7 @@ pub struct JsonbArg<'a> {
 }
 
 external_sql_type!(JsonbArg<'_>, "jsonb");
-argument!(JsonbArg);
-
-impl FromDatum for JsonbArg<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
-        (!is_null).then_some(JsonbArg {
-            datum,
-            source: PhantomData,
-        })
-    }
-}
+argument!(JsonbArg, datum => JsonbArg { datum, source: PhantomData });
 
 impl<'a> JsonbArg<'a> {
     /// Returns its text, with numbers in the form that jsonb keeps.

@@ -1,5 +1,6 @@
 //! The SQL types of the functions' arguments and results, one file for each type.
 
+pub mod array;
 mod bytea;
 pub mod composite;
 mod internal;
@@ -54,9 +55,23 @@ macro_rules! external_sql_type {
     };
 }
 
-/// Makes a Rust type an argument type, by means of `FromDatum`.
+/// Makes a Rust type an argument type. `value` makes it of a datum that is not NULL, is of the SQL type that is declared for the Rust
+/// type, and lives as long as the argument.
 macro_rules! argument {
-    ($rust:ident) => {
+    ($rust:ident, $datum:ident => $value:expr) => {
+        impl ::pgrx::datum::FromDatum for $rust<'_> {
+            unsafe fn from_polymorphic_datum(
+                $datum: ::pgrx::pg_sys::Datum,
+                is_null: bool,
+                _: ::pgrx::pg_sys::Oid,
+            ) -> Option<Self> {
+                if is_null {
+                    return None;
+                }
+                Some($value)
+            }
+        }
+
         // SAFETY: PostgreSQL passes a datum of the SQL type that `sql_type` declares for this Rust type.
         unsafe impl<'fcx> ::pgrx::callconv::ArgAbi<'fcx> for $rust<'fcx> {
             unsafe fn unbox_arg_unchecked(arg: ::pgrx::callconv::Arg<'_, 'fcx>) -> Self {

@@ -14,7 +14,11 @@ pub struct PropertiesArg<'a> {
 }
 
 sql_type!(PropertiesArg<'_>, "table_service.properties");
-argument!(PropertiesArg);
+argument!(PropertiesArg, datum => {
+    // SAFETY: a bag is a varlena.
+    let (datum, bytes) = unsafe { varlena::plain(datum) };
+    PropertiesArg { datum, bytes }
+});
 
 impl<'a> PropertiesArg<'a> {
     /// Makes an argument of a datum and its bytes.
@@ -35,17 +39,6 @@ impl<'a> PropertiesArg<'a> {
     }
 }
 
-impl FromDatum for PropertiesArg<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
-        if is_null {
-            return None;
-        }
-        // SAFETY: the caller promises a datum of the type `properties`, a varlena, that lives long enough.
-        let (datum, bytes) = unsafe { varlena::plain(datum) };
-        Some(PropertiesArg { datum, bytes })
-    }
-}
-
 /// A bag to return.
 pub struct PropertiesOut(pub PropertiesBuf);
 
@@ -61,12 +54,9 @@ pub struct ShellOut(pub PropertiesBuf);
 
 external_sql_type!(ShellIn<'_>, "table_service.properties");
 external_sql_type!(ShellOut, "table_service.properties");
-argument!(ShellIn);
+argument!(ShellIn, datum => {
+    // SAFETY: it is a bag.
+    let bag = unsafe { PropertiesArg::from_datum(datum, false) };
+    ShellIn(bag?)
+});
 result!(ShellOut, this => varlena::palloc(this.0.as_bytes()));
-
-impl FromDatum for ShellIn<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
-        // SAFETY: the caller makes the same promise.
-        unsafe { PropertiesArg::from_polymorphic_datum(datum, is_null, oid).map(ShellIn) }
-    }
-}

@@ -23,7 +23,11 @@ pub struct RecordArg<'a> {
 }
 
 external_sql_type!(RecordArg<'_>, "record");
-argument!(RecordArg);
+argument!(RecordArg, datum => RecordArg {
+    // SAFETY: it is a row.
+    header: unsafe { header(datum) },
+    source: PhantomData,
+});
 
 /// The values of the columns of a row. They live as long as the row.
 pub struct Deformed<'a> {
@@ -136,16 +140,6 @@ unsafe fn header(datum: pg_sys::Datum) -> pg_sys::HeapTupleHeader {
     }
 }
 
-impl FromDatum for RecordArg<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
-        (!is_null).then(|| RecordArg {
-            // SAFETY: the caller promises a datum of a composite type that is not NULL.
-            header: unsafe { header(datum) },
-            source: PhantomData,
-        })
-    }
-}
-
 impl<'a> RecordArg<'a> {
     /// Returns the descriptor of the row.
     fn descriptor(&self) -> PgTupleDesc<'static> {
@@ -157,7 +151,8 @@ impl<'a> RecordArg<'a> {
         }
     }
 
-    fn deform_by(&self, descriptor: &PgTupleDesc<'_>) -> Deformed<'a> {
+    /// Returns the values of the columns by the descriptor of the row.
+    pub fn deform_by(&self, descriptor: &PgTupleDesc<'_>) -> Deformed<'a> {
         let count = descriptor.len();
         let mut values = vec![pg_sys::Datum::null(); count];
         let mut nulls = vec![true; count];

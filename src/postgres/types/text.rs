@@ -2,6 +2,7 @@
 
 use pgrx::prelude::*;
 
+use super::array::Elements;
 use super::{argument, external_sql_type, result};
 use crate::postgres::varlena;
 
@@ -13,7 +14,12 @@ pub struct TextArg<'a> {
 }
 
 external_sql_type!(TextArg<'_>, "text");
-argument!(TextArg);
+argument!(TextArg, datum => {
+    // SAFETY: a text is a varlena.
+    let (datum, bytes) = unsafe { varlena::plain(datum) };
+    let text = utf8(bytes);
+    TextArg { datum, text }
+});
 
 impl<'a> TextArg<'a> {
     /// Makes an argument of a datum and its text.
@@ -30,20 +36,6 @@ impl<'a> TextArg<'a> {
 
     pub fn get(self) -> &'a str {
         self.text
-    }
-}
-
-impl FromDatum for TextArg<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
-        if is_null {
-            return None;
-        }
-        // SAFETY: the caller promises a text, a varlena, that is not NULL and lives long enough.
-        let (datum, bytes) = unsafe { varlena::plain(datum) };
-        Some(TextArg {
-            datum,
-            text: utf8(bytes),
-        })
     }
 }
 
@@ -80,60 +72,29 @@ pub fn name_bytes(name: &pg_sys::NameData) -> &[u8] {
 
 /// A `text[]`, read in place.
 pub struct TextArrayArg<'a> {
-    elements: &'a [pg_sys::Datum],
+    datums: &'a [pg_sys::Datum],
     nulls: &'a [bool],
 }
 
 external_sql_type!(TextArrayArg<'_>, "text[]");
-argument!(TextArrayArg);
+argument!(TextArrayArg, datum => {
+    // SAFETY: it is an array of texts, which have int alignment.
+    let Elements { datums, nulls, .. } = unsafe { Elements::of(datum, pg_sys::TYPALIGN_INT) };
+    TextArrayArg { datums, nulls }
+});
 
 impl<'a> TextArrayArg<'a> {
     pub fn len(&self) -> usize {
-        self.elements.len()
+        self.datums.len()
     }
 
     /// Returns the elements in order, with `None` for NULL.
     pub fn iter(&self) -> impl Iterator<Item = Option<TextArg<'a>>> + use<'a> {
-        let (elements, nulls) = (self.elements, self.nulls);
-        elements.iter().zip(nulls).map(|(&element, &is_null)| {
+        let (datums, nulls) = (self.datums, self.nulls);
+        datums.iter().zip(nulls).map(|(&element, &is_null)| {
             // SAFETY: the elements are texts, which live as long as the array.
             unsafe { TextArg::from_datum(element, is_null) }
         })
-    }
-}
-
-impl FromDatum for TextArrayArg<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
-        if is_null {
-            return None;
-        }
-        let (mut elements, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
-        // SAFETY: the caller promises an array of texts that lives long enough. Texts have the length -1 and int
-        // alignment, and are not passed by value. `deconstruct_array` allocates both results with `count` elements.
-        unsafe {
-            let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
-            pg_sys::deconstruct_array(
-                array,
-                pg_sys::TEXTOID,
-                -1,
-                false,
-                pg_sys::TYPALIGN_INT as std::ffi::c_char,
-                &mut elements,
-                &mut nulls,
-                &mut count,
-            );
-            let count = usize::try_from(count).unwrap_or_default();
-            if count == 0 {
-                return Some(TextArrayArg {
-                    elements: &[],
-                    nulls: &[],
-                });
-            }
-            Some(TextArrayArg {
-                elements: std::slice::from_raw_parts(elements, count),
-                nulls: std::slice::from_raw_parts(nulls, count),
-            })
-        }
     }
 }
 
