@@ -17,7 +17,7 @@ use crate::postgres::types::{TextArg, TextArrayArg};
 use crate::storage::arguments::{EntityKeys, required};
 use crate::storage::direct::{Lookup, with_reader};
 use crate::storage::result_set::ResultSet;
-use crate::storage::statement::Statement;
+use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::{Table, TableLock};
 
 /// Returns the entity with these keys, or no row. `projection` is a comma-separated list of the properties to return.
@@ -47,7 +47,13 @@ fn get_entity(
             Some(())
         });
         if read.is_none() {
-            read_into(&mut result, &table, &Statement::get(keys), filter.as_ref(), &projection);
+            read_into(
+                &mut result,
+                &table,
+                &Statement::of_keys(Kind::Get, keys),
+                filter.as_ref(),
+                &projection,
+            );
         }
         Ok(Entities)
     })
@@ -81,7 +87,7 @@ fn get_entities(
         let table = Table::open(table_name, TableLock::Read)?;
         let mut result = ResultSet::open(call);
         let wanted = Array::of_texts(wanted.into_iter());
-        let statement = Statement::get_many(Value::text(partition_key), &wanted);
+        let statement = Statement::of_row_keys(Kind::GetMany, Value::text(partition_key), &wanted);
         let filter = RowFilter::of(&table, None);
         read_into(&mut result, &table, &statement, filter.as_ref(), &projection);
         Ok(Entities)

@@ -15,7 +15,7 @@ use crate::storage::arguments::EntityKeys;
 use crate::storage::direct;
 use crate::storage::expiry::Expiries;
 use crate::storage::row::broken_entity;
-use crate::storage::statement::Statement;
+use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::Table;
 
 /// Why an attempt to insert is undone.
@@ -133,11 +133,11 @@ pub fn conditional<T>(
         let outcome = connect(|spi| match write(spi, version) {
             Some(written) => Ok(written),
             None if expiries.is_empty() => {
-                let rows = spi.run(table.name(), &Statement::get_timestamp(keys));
+                let rows = spi.run(table.name(), &Statement::of_keys(Kind::GetTimestamp, keys));
                 Err(rows.first().map(|row| row.timestamptz(1)))
             }
             None => {
-                let rows = spi.run(table.name(), &Statement::look(keys));
+                let rows = spi.run(table.name(), &Statement::of_keys(Kind::Look, keys));
                 let alive = |&(timestamp, properties): &(i64, _)| !expiries.have_passed(timestamp, properties);
                 Err(stored_entity(keys, &rows)
                     .filter(alive)
@@ -183,7 +183,7 @@ pub fn not_inserted(table: &Table, keys: EntityKeys<'_>, properties: PropertiesA
         return Error::EntityAlreadyExists;
     }
     let insert = || {
-        let statement = Statement::insert_or_raise(keys, now(), properties);
+        let statement = Statement::of_entity(Kind::InsertOrRaise, keys, now(), properties);
         // An error, so that the subtransaction is rolled back.
         Err::<(), _>(connect(|spi| spi.run(table.name(), &statement).processed()))
     };
@@ -229,7 +229,7 @@ pub fn remove_expired(table: &Table, expiries: &Expiries, keys: EntityKeys<'_>) 
         return InTheWay::Entity;
     }
     connect(|spi| {
-        let rows = spi.run(table.name(), &Statement::look(keys));
+        let rows = spi.run(table.name(), &Statement::of_keys(Kind::Look, keys));
         let Some((timestamp, properties)) = stored_entity(keys, &rows) else {
             return InTheWay::Nothing;
         };

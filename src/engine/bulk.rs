@@ -22,7 +22,7 @@ use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Text, Value};
 use crate::storage::expiry::Expiries;
 use crate::storage::row::{KeyPair, Row};
-use crate::storage::statement::{IndexScan, RangeKeys, ScanFilter, Statement};
+use crate::storage::statement::{IndexScan, Kind, RangeKeys, ScanFilter, Statement};
 use crate::storage::table::Table;
 
 /// How many entities one statement locks, and how many bytes their new properties have, about.
@@ -236,7 +236,7 @@ impl<'b> Writer<'b> {
         let mut last = None;
         let expiries = Expiries::of(table);
         connect(|spi| {
-            let statement = Statement::lock_many(partition(), &given);
+            let statement = Statement::of_row_keys(Kind::LockMany, partition(), &given);
             let mut fetch = spi.fetch(table.name(), &statement);
             while let Some(row) = fetch.next_row() {
                 if filter.is_some_and(|filter| !filter.passes(&row))
@@ -266,7 +266,10 @@ impl<'b> Writer<'b> {
             let keys = Array::of_texts(locked.iter().map(String::as_str));
             self.changed += connect(|spi| {
                 let rows = match change {
-                    BulkChange::Delete => spi.run(table.name(), &Statement::delete_locked(partition(), &keys)),
+                    BulkChange::Delete => spi.run(
+                        table.name(),
+                        &Statement::of_row_keys(Kind::DeleteLocked, partition(), &keys),
+                    ),
                     BulkChange::Patch(_) => {
                         let bags = Array::of_bags(bags.iter().map(PropertiesBuf::as_properties));
                         let statement = Statement::replace_locked(partition(), &keys, now(), &bags);

@@ -15,7 +15,7 @@ use crate::storage::arguments::EntityKeys;
 use crate::storage::direct::{NewProperties, with_updater};
 use crate::storage::expiry::Expiries;
 use crate::storage::row::Row;
-use crate::storage::statement::Statement;
+use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::Table;
 
 /// An entity, and the properties that it gets.
@@ -73,7 +73,9 @@ impl Rewrite<'_> {
         match not_inserted(table, keys, bag) {
             // The entity that the caller sees there has expired, and a policy keeps it from being changed.
             Error::EntityAlreadyExists
-                if connect(|spi| stored_entity(keys, &spi.run(table.name(), &Statement::look(keys))).is_some()) =>
+                if connect(|spi| {
+                    stored_entity(keys, &spi.run(table.name(), &Statement::of_keys(Kind::Look, keys))).is_some()
+                }) =>
             {
                 suppressed()
             }
@@ -118,7 +120,7 @@ impl Rewrite<'_> {
         let expiries = Expiries::of(table);
         conditional(table, keys, self.if_match, |spi, version| {
             let row_key = Array::of_texts([keys.row_key.get()].into_iter());
-            let lock = Statement::lock_many(Value::text(keys.partition_key), &row_key);
+            let lock = Statement::of_row_keys(Kind::LockMany, Value::text(keys.partition_key), &row_key);
             let rows = spi.run(table.name(), &lock);
             let (timestamp, properties) = stored_entity(keys, &rows)?;
             let has_expired = expiries.have_passed(timestamp, properties);
@@ -151,7 +153,10 @@ impl Rewrite<'_> {
         let written = Cell::new(None);
         let inserted = in_attempts(table, keys, |clock| {
             connect(|spi| {
-                let rows = spi.run(table.name(), &Statement::insert_returning(keys, clock, properties));
+                let rows = spi.run(
+                    table.name(),
+                    &Statement::of_entity(Kind::InsertReturning, keys, clock, properties),
+                );
                 let inserted = rewritten(keys, &rows).ok_or(Error::EntityAlreadyExists)?;
                 written.set(Some(inserted.properties));
                 Ok(inserted.timestamp)

@@ -21,7 +21,7 @@ use crate::storage::arguments::EntityKeys;
 use crate::storage::direct::{Inserted, NewProperties, with_inserter, with_updater};
 use crate::storage::expiry::Expiries;
 use crate::storage::row::Row;
-use crate::storage::statement::{Statement, UpdateMode};
+use crate::storage::statement::{Kind, Statement, UpdateMode};
 use crate::storage::table::Table;
 
 /// How often an insert is made again because what was in its way had expired. It is bounded because a policy or a trigger may keep
@@ -62,7 +62,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
     in_attempts(table, keys, |clock| {
         let mut clock = clock;
         for attempt in 0..ATTEMPTS {
-            let statement = Statement::insert(keys, clock, properties);
+            let statement = Statement::of_entity(Kind::Insert, keys, clock, properties);
             if connect(|spi| spi.run(table.name(), &statement).processed()) > 0 {
                 table.note_write(keys.partition_key);
                 return Ok(clock);
@@ -97,7 +97,7 @@ pub fn upsert(
     in_attempts(table, keys, |clock| {
         let written = with_primary_key(|| {
             connect(|spi| {
-                let statement = Statement::upsert(change, keys, clock, properties);
+                let statement = Statement::of_entity(Kind::Upsert(change), keys, clock, properties);
                 written(keys, &spi.run(table.name(), &statement))
             })
         });

@@ -1,6 +1,6 @@
 //! Cursors: reads whose rows come in parts, and more than once.
 
-use std::ffi::{CString, c_long};
+use std::ffi::{CStr, CString, c_long};
 use std::ops::ControlFlow;
 
 use pgrx::prelude::*;
@@ -12,6 +12,19 @@ use super::types::value::Value;
 
 /// How many rows come at once. Each may have a bag of 1 MiB, and the one before it too.
 const PART: c_long = 50;
+
+/// Plans a read with its values, and opens a portal that runs it. An error closes the portal.
+pub fn open_portal(sql: &CStr, values: &[Value<'_>], options: u32) -> pg_sys::Portal {
+    let options = pg_sys::SPIParseOpenOptions {
+        params: parameters(values),
+        cursorOptions: options as i32,
+        read_only: true,
+    };
+    // SAFETY: the text is a C string. The parameters have the types that the text is parsed with. Both live longer than
+    // the call, and the portal has copies.
+    let open = || unsafe { pg_sys::SPI_cursor_parse_open(std::ptr::null(), sql.as_ptr(), &options) };
+    while_running(sql, open)
+}
 
 /// The rows of a read. PostgreSQL keeps them on disk if they are many.
 pub struct Cursor<'c> {
@@ -25,16 +38,8 @@ impl<'c> Cursor<'c> {
     pub fn open(connection: &'c Connection, sql: &str, values: &[Value<'_>]) -> Cursor<'c> {
         connection.ready();
         let sql = c_string(sql);
-        let options = pg_sys::SPIParseOpenOptions {
-            params: parameters(values),
-            cursorOptions: pg_sys::CURSOR_OPT_SCROLL as i32,
-            read_only: true,
-        };
-        // SAFETY: the text is a C string. The parameters have the types that the text is parsed with. Both live longer than
-        // the call, and the portal has copies.
-        let open = || unsafe { pg_sys::SPI_cursor_parse_open(std::ptr::null(), sql.as_ptr(), &options) };
         Cursor {
-            portal: while_running(&sql, open),
+            portal: open_portal(&sql, values, pg_sys::CURSOR_OPT_SCROLL),
             sql,
             connection,
         }

@@ -8,6 +8,7 @@ use super::fetch::Fetch;
 use super::name::QualifiedName;
 use super::plan;
 use super::statement::{IndexScan, Statement};
+use crate::postgres::cursor::open_portal;
 use crate::postgres::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans, with_sendable_values};
 use crate::postgres::raised::while_running;
 use crate::postgres::spi::{Connection, Rows, c_string, parameters, rows, run_on};
@@ -17,12 +18,12 @@ use crate::postgres::types::value::Value;
 impl Connection {
     /// Runs a statement on `table`, which the caller has locked.
     pub fn run(&self, table: &QualifiedName, statement: &Statement<'_>) -> Rows<'_> {
-        let kind = statement.kind();
+        let kind = statement.kind;
         if !kind.is_kept() {
-            return self.execute(&kind.sql(table), statement.values(), kind.is_read());
+            return self.execute(&kind.sql(table), &statement.values, kind.is_read());
         }
         self.ready();
-        run_kept(&plan::kept(table, statement), statement.values(), kind.is_read())
+        run_kept(&plan::kept(table, statement), &statement.values, kind.is_read())
     }
 
     /// Opens a statement on `table`, which the caller has locked, that returns entities.
@@ -30,8 +31,8 @@ impl Connection {
         self.ready();
         open_kept(
             plan::kept(table, statement),
-            statement.values(),
-            statement.kind().is_read(),
+            &statement.values,
+            statement.kind.is_read(),
         )
     }
 
@@ -39,17 +40,13 @@ impl Connection {
     /// one of these indexes.
     pub fn count_through(&self, scan: &IndexScan, indexes: &[pg_sys::Oid]) -> Option<i64> {
         self.ready();
-        let portal = open(scan.text(), &scan.values(), ScanPlanning::Free);
-        // SAFETY: an open portal of a SELECT has its plan, which lives as long as the portal. The rows are copied into memory of
-        // the connection.
+        let portal = open_if_it_reads(&scan.text, &scan.values(), ScanPlanning::Free, indexes)?;
+        // SAFETY: the portal is open. The rows are copied into memory of the connection.
         unsafe {
-            let reads = plan::reads((*portal).stmts, indexes);
-            if reads {
-                pg_sys::SPI_cursor_fetch(portal, true, 1);
-            }
+            pg_sys::SPI_cursor_fetch(portal, true, 1);
             pg_sys::SPI_cursor_close(portal);
-            reads.then(|| rows(0).first().and_then(|row| row.int8(1)).unwrap_or_default())
         }
+        Some(rows(0).first().and_then(|row| row.int8(1)).unwrap_or_default())
     }
 
     /// Runs a statement that finds its rows through an index, by a plan that is kept for all values. The caller has locked
@@ -61,13 +58,13 @@ impl Connection {
 
     /// Runs an index scan once, planned with its values.
     pub fn run_once(&self, scan: &IndexScan) -> Rows<'_> {
-        self.execute(scan.text(), &scan.values(), false)
+        self.execute(&scan.text, &scan.values(), false)
     }
 
     /// Runs a statement on `table`, which the caller has locked, if its names lead to these relations alone ([`run_on`]).
     pub fn run_on(&self, table: &QualifiedName, statement: &Statement<'_>, relations: &[pg_sys::Oid]) -> Option<u64> {
         self.ready();
-        with_sendable_values(|| run_on(&statement.kind().sql(table), statement.values(), relations))
+        with_sendable_values(|| run_on(&statement.kind.sql(table), &statement.values, relations))
     }
 
     /// Opens an index scan whose rows come in the order of the index, by a plan that is kept for all values. Returns `None` if the
@@ -91,23 +88,17 @@ impl Connection {
         indexes: &[pg_sys::Oid],
     ) -> Option<Fetch<'_>> {
         self.ready();
-        let portal = open(scan.text(), &scan.values(), planning);
-        // SAFETY: as in `count_through`. It is the portal of a SELECT that was just opened.
-        unsafe {
-            if plan::reads((*portal).stmts, indexes) {
-                return Some(Fetch::by_portal(portal));
-            }
-            pg_sys::SPI_cursor_close(portal);
-            None
-        }
+        let portal = open_if_it_reads(&scan.text, &scan.values(), planning, indexes)?;
+        // SAFETY: it is the portal of a SELECT that was just opened.
+        Some(unsafe { Fetch::by_portal(portal) })
     }
 
     /// Plans a scan of several shards with its values, and opens it. Its LIMIT holds for each shard, and not for the rows of all
     /// together. They come in their order.
     pub fn fetch_of_shards(&self, table: &QualifiedName, statement: &Statement<'_>) -> Fetch<'_> {
         self.ready();
-        let sql = statement.kind().sql(table);
-        let portal = open(&sql, statement.values(), ScanPlanning::Free);
+        let sql = statement.kind.sql(table);
+        let portal = open(&sql, &statement.values, ScanPlanning::Free);
         // SAFETY: as in `fetch_planned`. An open portal of a SELECT has the state of its plan, whose nodes are what their
         // tags say. The node that counts the rows reads how many are wanted when it runs first. Without a number it
         // lets all rows pass.
@@ -124,19 +115,17 @@ impl Connection {
     pub fn fetch_once(&self, scan: &IndexScan) -> Fetch<'_> {
         self.ready();
         // SAFETY: as in `fetch_planned`.
-        unsafe { Fetch::by_portal(open(scan.text(), &scan.values(), ScanPlanning::Free)) }
+        unsafe { Fetch::by_portal(open(&scan.text, &scan.values(), ScanPlanning::Free)) }
     }
 
     /// Returns whether the plan of a scan whose values are literals reads one of these indexes.
     pub fn would_read(&self, sql: &str, planning: ScanPlanning, indexes: &[pg_sys::Oid]) -> bool {
         self.ready();
-        let portal = open(sql, &[], planning);
-        // SAFETY: as in `count_through`.
-        unsafe {
-            let reads = plan::reads((*portal).stmts, indexes);
-            pg_sys::SPI_cursor_close(portal);
-            reads
-        }
+        let portal = open_if_it_reads(sql, &[], planning, indexes);
+        // SAFETY: the portal is open.
+        portal
+            .map(|portal| unsafe { pg_sys::SPI_cursor_close(portal) })
+            .is_some()
     }
 
     /// Returns whether the top node of a statement's plan is of this type. The caller has locked `table`.
@@ -180,18 +169,28 @@ impl ScanPlanning {
     }
 }
 
-/// Plans a read with its values, and opens a portal that runs it. An error closes the portal.
+/// Plans a scan with its values, and opens a portal that runs it.
 fn open(sql: &str, values: &[Value<'_>], planning: ScanPlanning) -> pg_sys::Portal {
-    let sql = c_string(sql);
-    let options = pg_sys::SPIParseOpenOptions {
-        params: parameters(values),
-        cursorOptions: pg_sys::CURSOR_OPT_NO_SCROLL as i32,
-        read_only: true,
-    };
-    // SAFETY: the text is a C string. The parameters have the types that the text is parsed with. Both live longer than
-    // the call, and the portal has copies.
-    let parse = || unsafe { pg_sys::SPI_cursor_parse_open(std::ptr::null(), sql.as_ptr(), &options) };
-    while_running(&sql, || with_sendable_values(|| planning.run(parse)))
+    let open = || open_portal(&c_string(sql), values, pg_sys::CURSOR_OPT_NO_SCROLL);
+    with_sendable_values(|| planning.run(open))
+}
+
+/// As [`open`], but returns `None` if the plan does not read one of these indexes.
+fn open_if_it_reads(
+    sql: &str,
+    values: &[Value<'_>],
+    planning: ScanPlanning,
+    indexes: &[pg_sys::Oid],
+) -> Option<pg_sys::Portal> {
+    let portal = open(sql, values, planning);
+    // SAFETY: an open portal of a SELECT has its plan, which lives as long as the portal.
+    unsafe {
+        let reads = plan::reads((*portal).stmts, indexes);
+        if !reads {
+            pg_sys::SPI_cursor_close(portal);
+        }
+        reads.then_some(portal)
+    }
 }
 
 /// Runs a statement by a kept plan.
@@ -201,7 +200,7 @@ fn run_kept<'c>(plan: &plan::KeptPlan, values: &[Value<'_>], is_read: bool) -> R
     // is NULL.
     let execute =
         || unsafe { pg_sys::SPI_execute_plan(plan.as_ptr(), datums.as_mut_ptr(), std::ptr::null(), is_read, 0) };
-    rows(while_running(plan.text(), || with_kept_plans(execute)))
+    rows(while_running(&plan.text, || with_kept_plans(execute)))
 }
 
 /// Opens a statement by a kept plan.
@@ -214,6 +213,6 @@ fn open_kept<'f>(plan: Rc<plan::KeptPlan>, values: &[Value<'f>], is_read: bool) 
             return Fetch::by_plan(plan, parameters, is_read);
         }
         let open = || pg_sys::SPI_cursor_open_with_paramlist(std::ptr::null(), plan.as_ptr(), parameters, is_read);
-        Fetch::by_portal(while_running(plan.text(), || with_sendable_values(open)))
+        Fetch::by_portal(while_running(&plan.text, || with_sendable_values(open)))
     }
 }

@@ -55,7 +55,7 @@ impl Fetch<'_> {
         // SAFETY: the caller's promise. The calls are those of PostgreSQL's SPI: a write, and a look-up that belongs to it, see what
         // was written before. The statement refers to the plan, which is released when the statement is closed.
         unsafe {
-            let cached = while_running(plan.text(), || pg_sys::SPI_plan_get_cached_plan(plan.as_ptr()));
+            let cached = while_running(&plan.text, || pg_sys::SPI_plan_get_cached_plan(plan.as_ptr()));
             let Some(statement) = cached.as_ref().and_then(|cached| only_statement(cached.stmt_list)) else {
                 refuse();
             };
@@ -67,7 +67,7 @@ impl Fetch<'_> {
             }
             let query = pg_sys::CreateQueryDesc(
                 statement,
-                plan.text().as_ptr(),
+                plan.text.as_ptr(),
                 pg_sys::GetActiveSnapshot(),
                 std::ptr::null_mut(),
                 pg_sys::None_Receiver,

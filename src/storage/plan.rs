@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -26,7 +26,7 @@ const INDEX_SCANS_KEPT: usize = 32;
 /// A plan that SPI keeps until this is dropped.
 pub(super) struct KeptPlan {
     plan: NonNull<pg_sys::_SPI_plan>,
-    text: CString,
+    pub(super) text: CString,
     /// The types of the parameters.
     types: Box<[pg_sys::Oid]>,
     planned: StatementPlanning,
@@ -102,10 +102,6 @@ impl KeptPlan {
 
     pub(super) fn as_ptr(&self) -> pg_sys::SPIPlanPtr {
         self.plan.as_ptr()
-    }
-
-    pub(super) fn text(&self) -> &CStr {
-        &self.text
     }
 
     /// Returns whether PostgreSQL makes the plan again when the table changes. A rule can leave nothing of a statement. Then
@@ -300,7 +296,7 @@ pub fn tables_kept() -> usize {
 
 /// Returns the plan of a statement, ready to execute. The caller must have locked the table.
 pub(super) fn kept(table: &QualifiedName, statement: &Statement<'_>) -> Rc<KeptPlan> {
-    let (kind, values) = (statement.kind(), statement.values());
+    let (kind, values) = (statement.kind, &*statement.values);
     let found = find(table, |plans| plans.plans.get(&kind).cloned());
     let plan = found
         .filter(|plan| plan.takes(values) && plan.follows_its_table())
@@ -319,16 +315,16 @@ pub(super) fn kept(table: &QualifiedName, statement: &Statement<'_>) -> Rc<KeptP
 /// Returns the plan of an index scan for all values, ready to execute. The caller must have locked the table.
 pub(super) fn kept_index_scan(table: &QualifiedName, scan: &IndexScan) -> Rc<KeptPlan> {
     let values = scan.values();
-    let found = find(table, |plans| plans.index_scans.get(scan.text()).cloned());
+    let found = find(table, |plans| plans.index_scans.get(&scan.text).cloned());
     let plan = found
         .filter(|plan| plan.takes(&values) && plan.follows_its_table())
         .unwrap_or_else(|| {
-            let plan = Rc::new(KeptPlan::prepare(scan.text(), &values, StatementPlanning::ForKeys));
+            let plan = Rc::new(KeptPlan::prepare(&scan.text, &values, StatementPlanning::ForKeys));
             keep(table, |plans| {
                 if plans.index_scans.len() >= INDEX_SCANS_KEPT {
                     plans.index_scans.clear();
                 }
-                plans.index_scans.insert(scan.text().to_owned(), Rc::clone(&plan));
+                plans.index_scans.insert(scan.text.clone(), Rc::clone(&plan));
             });
             plan
         });

@@ -18,7 +18,7 @@ use crate::storage::arguments::KeyTexts;
 use crate::storage::direct;
 use crate::storage::expiry::Expiries;
 use crate::storage::row::broken;
-use crate::storage::statement::{Statement, UpdateMode, WriteMany};
+use crate::storage::statement::{Kind, Statement, UpdateMode, WriteMany};
 use crate::storage::table::Table;
 
 /// The new Timestamps in the order of the operations. A delete has `None`.
@@ -132,7 +132,10 @@ impl<'a> BatchAttempt<'a> {
     fn look<'c>(&self, spi: &'c Connection, keys: impl ExactSizeIterator<Item = &'a str>) -> HashMap<&'c str, Found> {
         let keys = Array::of_texts(keys);
         if self.expiries.is_empty() {
-            let rows = spi.run(self.table.name(), &Statement::look_many(self.partition_key(), &keys));
+            let rows = spi.run(
+                self.table.name(),
+                &Statement::of_row_keys(Kind::LookMany, self.partition_key(), &keys),
+            );
             let found = |timestamp| Found {
                 timestamp,
                 has_expired: false,
@@ -144,7 +147,7 @@ impl<'a> BatchAttempt<'a> {
         }
         let rows = spi.run(
             self.table.name(),
-            &Statement::look_entities(self.partition_key(), &keys),
+            &Statement::of_row_keys(Kind::LookEntities, self.partition_key(), &keys),
         );
         let found = |stored: Stored<'_>| Found {
             timestamp: stored.timestamp,
@@ -226,7 +229,10 @@ impl<'a> BatchAttempt<'a> {
     /// Returns why a merge did not write an entity, which the statement has locked.
     fn merge_error(&self, spi: &Connection, step: Step<'a>) -> Error {
         let key = Array::of_texts([step.row_key()].into_iter());
-        let rows = spi.run(self.table.name(), &Statement::lock_many(self.partition_key(), &key));
+        let rows = spi.run(
+            self.table.name(),
+            &Statement::of_row_keys(Kind::LockMany, self.partition_key(), &key),
+        );
         match entities(&rows, &self.expiries).values().next() {
             Some(stored) => {
                 let changed = step.operation.changed(&stored.entity(self.partition_key.get(), step));
@@ -247,7 +253,10 @@ impl<'a> BatchAttempt<'a> {
         }
         connect(|spi| {
             let keys = Array::of_texts(known.iter().map(Step::row_key));
-            let rows = spi.run(self.table.name(), &Statement::lock_many(self.partition_key(), &keys));
+            let rows = spi.run(
+                self.table.name(),
+                &Statement::of_row_keys(Kind::LockMany, self.partition_key(), &keys),
+            );
             let locked = entities(&rows, &self.expiries);
             let missing: Vec<_> = known
                 .iter()

@@ -17,7 +17,7 @@ use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::postgres::varlena::Varlenas;
 use crate::storage::arguments::EntityKeys;
 use crate::storage::contract;
-use crate::storage::statement::Statement;
+use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::Table;
 
 /// A table opened to insert entities.
@@ -46,7 +46,7 @@ pub fn with_inserter<R>(
         is_plain: |relation, own| {
             is_whole(relation) && has_only_our_check(relation, own) && is_changeable_after_insert(relation)
         },
-        statement: |keys, bag| Statement::insert(keys, 0, bag),
+        statement: |keys, bag| Statement::of_entity(Kind::Insert, keys, 0, bag),
         node: pg_sys::NodeTag::T_ModifyTable,
     };
     let find = || match inserted {
@@ -111,7 +111,7 @@ impl Inserter<'_> {
             partition_key,
             row_key: row_key.arg(),
         };
-        let statement = Statement::insert(keys, clock, bag.arg());
+        let statement = Statement::of_entity(Kind::Insert, keys, clock, bag.arg());
         let inserted = connect(|spi| spi.run(self.table.name(), &statement).processed());
         (inserted == 1 && self.table.is_writable(self.relation, partition_key)).then_some(rest)
     }

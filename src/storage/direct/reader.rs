@@ -16,7 +16,7 @@ use crate::storage::arguments::EntityKeys;
 use crate::storage::primary_key::KeyIndex;
 use crate::storage::property_index::is_complete;
 use crate::storage::row::Row;
-use crate::storage::statement::Statement;
+use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::Table;
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
@@ -50,7 +50,7 @@ pub fn with_reader<R>(table: &Table, lookup: Lookup<'_>, f: impl FnOnce(&mut Rea
             Lookup::Entries(_) => 0,
         },
         is_plain: |relation, _| is_whole(relation),
-        statement: |keys, _| Statement::get(keys),
+        statement: |keys, _| Statement::of_keys(Kind::Get, keys),
         node: pg_sys::NodeTag::T_IndexScan,
     };
     let partition_key = match lookup {

@@ -12,7 +12,7 @@ use crate::storage::name::QualifiedName;
 
 /// A scan that reads entities through property indexes: its text, and the values of its parameters.
 pub struct IndexScan {
-    text: String,
+    pub(in crate::storage) text: String,
     parameters: Vec<Parameter>,
 }
 
@@ -222,7 +222,7 @@ impl IndexScan {
     fn filter(&mut self, conditions: &mut Vec<String>, filter: Tested<'_>) {
         match filter {
             Tested::Compiled(filter) => {
-                let predicate = self.parameter(Parameter::Bytes(Varlena::new(filter.predicate().as_bytes())));
+                let predicate = self.parameter(Parameter::Bytes(Varlena::new(filter.predicate.as_bytes())));
                 conditions.extend(filter.condition(&predicate));
             }
             Tested::Shown(filter) => {
@@ -256,10 +256,6 @@ impl IndexScan {
 
     fn conditions<N: AsRef<str>>(&mut self, terms: &[Condition], properties: &[N]) -> Vec<String> {
         terms.iter().map(|term| self.condition(term, properties)).collect()
-    }
-
-    pub(in crate::storage) fn text(&self) -> &str {
-        &self.text
     }
 
     pub(in crate::storage) fn values(&self) -> Vec<Value<'_>> {

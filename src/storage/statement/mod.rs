@@ -20,8 +20,8 @@ use scan::{ENTITY, Extent, Shape};
 
 /// A statement and the values of its parameters.
 pub struct Statement<'a> {
-    kind: Kind,
-    values: Vec<Value<'a>>,
+    pub(super) kind: Kind,
+    pub(super) values: Vec<Value<'a>>,
 }
 
 /// How an update changes the properties of an existing entity.
@@ -46,10 +46,14 @@ pub enum WriteMany {
 
 /// Which statement it is. Plans are kept by this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// Inserts an entity, or does nothing if an entity has these keys.
     Insert,
+    /// Inserts an entity, or raises 23505 if an entity has these keys.
     InsertOrRaise,
+    /// Inserts an entity and returns it, or does nothing if an entity has these keys.
     InsertReturning,
+    /// Inserts an entity or changes the existing one with these keys. Returns its Timestamp.
     Upsert(UpdateMode),
     Update(UpdateMode),
     UpdateVersion(UpdateMode),
@@ -58,14 +62,22 @@ pub(super) enum Kind {
     DeleteVersion,
     DeleteReturning,
     DeleteVersionReturning,
+    /// Selects the entity with these keys, under the caller's snapshot.
     Get,
+    /// Selects the entity with these keys, under a new snapshot.
     Look,
+    /// Selects the Timestamp of the entity with these keys, under a new snapshot.
     GetTimestamp,
+    /// Selects the entities with these RowKeys, in key order, under the caller's snapshot.
     GetMany,
+    /// Locks the entities with these RowKeys, in key order, and returns them.
     LockMany,
+    /// Selects the RowKeys and Timestamps of the entities that now exist, under a new snapshot.
     LookMany,
+    /// Selects the entities that now exist, under a new snapshot.
     LookEntities,
     DeleteMany,
+    /// Deletes entities that are locked.
     DeleteLocked,
     DeleteVersions,
     ReplaceLocked,
@@ -84,35 +96,21 @@ impl<'a> Statement<'a> {
         }
     }
 
-    fn of_entity(kind: Kind, keys: EntityKeys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
+    /// A statement on the entity with these keys.
+    pub fn of_keys(kind: Kind, keys: EntityKeys<'a>) -> Statement<'a> {
+        Statement::new(kind, keys.values())
+    }
+
+    /// A statement on the entities with these RowKeys.
+    pub fn of_row_keys(kind: Kind, partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
+        Statement::new(kind, [partition_key, row_keys.value()])
+    }
+
+    /// A write of the entity with these keys.
+    pub fn of_entity(kind: Kind, keys: EntityKeys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
         let [partition_key, row_key] = keys.values();
         let (clock, properties) = (Value::timestamptz(clock), Value::properties(properties));
         Statement::new(kind, [partition_key, row_key, clock, properties])
-    }
-
-    /// Inserts an entity, or does nothing if an entity has these keys.
-    pub fn insert(keys: EntityKeys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
-        Statement::of_entity(Kind::Insert, keys, clock, properties)
-    }
-
-    /// Inserts an entity, or raises 23505 if an entity has these keys.
-    pub fn insert_or_raise(keys: EntityKeys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
-        Statement::of_entity(Kind::InsertOrRaise, keys, clock, properties)
-    }
-
-    /// Inserts an entity and returns it, or does nothing if an entity has these keys.
-    pub fn insert_returning(keys: EntityKeys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
-        Statement::of_entity(Kind::InsertReturning, keys, clock, properties)
-    }
-
-    /// Inserts an entity or changes the existing one with these keys. Returns its Timestamp.
-    pub fn upsert(
-        change: UpdateMode,
-        keys: EntityKeys<'a>,
-        clock: i64,
-        properties: PropertiesArg<'a>,
-    ) -> Statement<'a> {
-        Statement::of_entity(Kind::Upsert(change), keys, clock, properties)
     }
 
     /// Changes an entity if it has the Timestamp `version`, or any for `None`. Returns its new Timestamp.
@@ -165,41 +163,6 @@ impl<'a> Statement<'a> {
         statement
     }
 
-    /// Selects the entity with these keys, under a new snapshot.
-    pub fn look(keys: EntityKeys<'a>) -> Statement<'a> {
-        Statement::new(Kind::Look, keys.values())
-    }
-
-    /// Selects the entity with these keys, under the caller's snapshot.
-    pub fn get(keys: EntityKeys<'a>) -> Statement<'a> {
-        Statement::new(Kind::Get, keys.values())
-    }
-
-    /// Selects the Timestamp of the entity with these keys, under a new snapshot.
-    pub fn get_timestamp(keys: EntityKeys<'a>) -> Statement<'a> {
-        Statement::new(Kind::GetTimestamp, keys.values())
-    }
-
-    /// Selects the entities with these RowKeys, in key order, under the caller's snapshot.
-    pub fn get_many(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
-        Statement::new(Kind::GetMany, [partition_key, row_keys.value()])
-    }
-
-    /// Locks the entities with these RowKeys, in key order, and returns them.
-    pub fn lock_many(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
-        Statement::new(Kind::LockMany, [partition_key, row_keys.value()])
-    }
-
-    /// Selects the RowKeys and Timestamps of the entities that now exist, under a new snapshot.
-    pub fn look_many(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
-        Statement::new(Kind::LookMany, [partition_key, row_keys.value()])
-    }
-
-    /// Selects the entities that now exist, under a new snapshot.
-    pub fn look_entities(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
-        Statement::new(Kind::LookEntities, [partition_key, row_keys.value()])
-    }
-
     /// Deletes entities, or those of them that have these Timestamps, which have the order of the RowKeys. Returns their RowKeys.
     pub fn delete_many(partition_key: Value<'a>, row_keys: &'a Array, versions: Option<&'a Array>) -> Statement<'a> {
         let mut statement = Statement::new(Kind::DeleteMany, [partition_key, row_keys.value()]);
@@ -208,11 +171,6 @@ impl<'a> Statement<'a> {
             statement.values.push(versions.value());
         }
         statement
-    }
-
-    /// Deletes entities that are locked.
-    pub fn delete_locked(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
-        Statement::new(Kind::DeleteLocked, [partition_key, row_keys.value()])
     }
 
     /// Replaces the properties of entities that are locked. The arrays have the same order.
@@ -299,14 +257,6 @@ impl<'a> Statement<'a> {
             }
         };
         Statement::new(Kind::Scan(Shape::new(range, filter, extent)), values)
-    }
-
-    pub(super) fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    pub(super) fn values(&self) -> &[Value<'a>] {
-        &self.values
     }
 }
 
@@ -622,7 +572,7 @@ mod tests {
         let texts = Array::of_texts(["a"].into_iter());
         let versions = Array::of_timestamps([0].into_iter());
         let statements = [
-            Statement::insert_returning(keys_of_one, 0, bag.arg()),
+            Statement::of_entity(Kind::InsertReturning, keys_of_one, 0, bag.arg()),
             Statement::replace_version(keys_of_one, 0, bag.arg(), 0),
             Statement::delete_many(key.value(), &texts, Some(&versions)),
             Statement::replace_versions(key.value(), &texts, 0, &texts, &versions),
@@ -635,7 +585,7 @@ mod tests {
             Statement::write_rows(WriteMany::Upsert(UpdateMode::Merge), key.value(), 0, &rows),
         ];
         for statement in statements {
-            let (sql, count) = (statement.kind().sql(&table()), statement.values().len());
+            let (sql, count) = (statement.kind.sql(&table()), statement.values.len());
             assert!(
                 sql.contains(&format!("${count}")) && !sql.contains(&format!("${}", count + 1)),
                 "{count}: {sql}"

@@ -13,7 +13,7 @@ pub(super) const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.
 /// The properties that determine the text of a scan. Its parameters are the keys and then the compiled filter. If its
 /// rows are counted, the point in time that ends the filter and the number of rows follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::storage) struct Shape {
+pub struct Shape {
     range: RangeShape,
     filter: FilterArguments,
     extent: Extent,
@@ -73,7 +73,7 @@ impl RangeKeys {
 /// A filter as a parameter of a scan, which tests it in its WHERE clause.
 pub struct ScanFilter {
     arguments: FilterArguments,
-    predicate: Varlena,
+    pub(super) predicate: Varlena,
 }
 
 impl ScanFilter {
@@ -90,10 +90,6 @@ impl ScanFilter {
             },
             predicate: Varlena::new(&predicate.to_bytes()),
         }
-    }
-
-    pub(super) fn predicate(&self) -> &Varlena {
-        &self.predicate
     }
 
     /// Returns the compiled form, the value of a parameter.
