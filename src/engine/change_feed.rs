@@ -18,7 +18,7 @@ use crate::postgres::cursor::Cursor;
 use crate::postgres::definition::drop_objects;
 use crate::postgres::privileges::require_owner;
 use crate::postgres::raised::{caught, has_sqlstate, rethrow, rethrow_with};
-use crate::postgres::replication_slot::{is_standby, may_write};
+use crate::postgres::replication_slot::{Action, is_standby, may_write};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::table_locks::{Mode, lock_all};
 use crate::postgres::types::value::{Text, Value};
@@ -79,14 +79,7 @@ impl Publication {
     fn require(&self, tables: Option<&[&str]>, old_images: bool) -> Result<(), Error> {
         const SQL: &str = "SELECT t.relid::pg_catalog.regclass FROM pg_catalog.pg_get_publication_tables($1) AS t";
         let name = Text::new(&self.name);
-        let published: Vec<Table> = connect(|spi| {
-            let rows = spi.read_catalogs(SQL, &[name.value()]);
-            let tables = rows
-                .iter()
-                .filter_map(|row| row.relation(1))
-                .filter_map(Table::in_catalog);
-            tables.collect()
-        });
+        let published = connect(|spi| Table::all_in_catalog(&spi.read_catalogs(SQL, &[name.value()])));
         if let Some(names) = tables {
             let is_missing = |table: &&Table| published.iter().all(|published| published.oid() != table.oid());
             if let Some(missing) = named_tables(names)?.iter().find(is_missing) {
@@ -277,7 +270,7 @@ impl ChangeFeed {
         if let Some(slot) = &self.slot {
             require_replication("drops")?;
             with_hints(&self.name, || replication_slot::require_free(&slot.name));
-            replication_slot::drop_at_commit(&slot.name);
+            replication_slot::at_commit(&slot.name, Action::Dropped);
         }
         let Some(publication) = &self.publication else {
             return Ok(());
@@ -316,7 +309,7 @@ impl ChangeFeed {
             replication_slot::require_free(&slot.name);
         });
         if position > slot.confirmed {
-            replication_slot::confirm_at_commit(&slot.name, position);
+            replication_slot::at_commit(&slot.name, Action::Confirmed(position));
         }
         Ok(())
     }
@@ -357,7 +350,7 @@ impl ChangeFeed {
         })?;
         // Nothing of the feed is before this position. Without this, the log of other tables' changes would be kept for ever.
         if is_idle && self.written.0.saturating_sub(from.0) >= IDLE_BYTES && may_write() {
-            replication_slot::pass_at_commit(&slot.name, self.written);
+            replication_slot::at_commit(&slot.name, Action::Passed(self.written));
         }
         Ok(())
     }
@@ -497,14 +490,7 @@ fn named_tables(names: &[&str]) -> Result<Vec<Table>, Error> {
 /// Returns the tables of the service that PostgreSQL logs, without the parts of partitioned ones, in the order of their names.
 fn all_tables() -> Vec<Table> {
     const SQL: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}') AND c.relpersistence OPERATOR(pg_catalog.=) 'p' AND NOT c.relispartition ORDER BY c.relname";
-    connect(|spi| {
-        let rows = spi.read_catalogs(SQL, &[Value::oid(catalog::data_schema())]);
-        let tables = rows
-            .iter()
-            .filter_map(|row| row.relation(1))
-            .filter_map(Table::in_catalog);
-        tables.collect()
-    })
+    connect(|spi| Table::all_in_catalog(&spi.read_catalogs(SQL, &[Value::oid(catalog::data_schema())])))
 }
 
 /// Locks the tables against writes, and makes their publication.

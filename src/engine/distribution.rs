@@ -214,9 +214,5 @@ fn tables(spi: &Connection) -> Vec<Table> {
         AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}') \
         AND NOT c.relispartition \
         ORDER BY c.oid";
-    let rows = spi.read_catalogs(TABLES, &[Value::oid(catalog::data_schema())]);
-    rows.iter()
-        .filter_map(|row| row.relation(1))
-        .filter_map(Table::in_catalog)
-        .collect()
+    Table::all_in_catalog(&spi.read_catalogs(TABLES, &[Value::oid(catalog::data_schema())]))
 }

@@ -9,7 +9,6 @@ use table_service_model::access::{AccessPolicies, ServiceProperties, ServiceProp
 use crate::storage::table::Table;
 
 use crate::postgres::privileges;
-use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::visit::{Use, visit_own};
 
@@ -35,11 +34,11 @@ pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
         });
     }
     visit_own(ACCESS_POLICIES, Use::Read, CHECKED, |spi| {
-        let rows = spi.read(GET, &[relation]);
-        match rows.first().and_then(|row| row.text(1)).map(TextArg::get) {
-            Some(json) => AccessPolicies::from_json(json),
-            None => Ok(AccessPolicies::default()),
-        }
+        let json = spi.read(GET, &[relation]).first().and_then(|row| row.text(1));
+        json.map_or_else(
+            || Ok(AccessPolicies::default()),
+            |json| AccessPolicies::from_json(json.get()),
+        )
     })
 }
 
@@ -62,9 +61,7 @@ pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
         forget(table);
     } else {
         let json = Text::new(&policies.to_json());
-        visit_own(ACCESS_POLICIES, Use::Write, CHECKED, |spi| {
-            spi.write(SET, &[relation, json.value()])
-        });
+        write(SET, &[relation, json.value()]);
     }
     Ok(())
 }
@@ -73,18 +70,20 @@ pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
 /// a plain DROP TABLE dropped, and DROP TABLE does not remove the policies.
 pub fn forget(table: &Table) {
     const FORGET: &str = "DELETE FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
-    visit_own(ACCESS_POLICIES, Use::Write, CHECKED, |spi| {
-        spi.write(FORGET, &[Value::oid(table.oid())])
-    });
+    write(FORGET, &[Value::oid(table.oid())]);
 }
 
 /// Gives the policies of a table to the one that has replaced it.
 pub fn carry_over(from: pg_sys::Oid, to: pg_sys::Oid) {
     const CARRY_OVER: &str =
         "UPDATE table_service.access_policies AS p SET relation = $2 WHERE p.relation OPERATOR(pg_catalog.=) $1";
-    let relations = [Value::oid(from), Value::regclass(to)];
+    write(CARRY_OVER, &[Value::oid(from), Value::regclass(to)]);
+}
+
+/// Runs a statement that writes policies.
+fn write(statement: &str, parameters: &[Value<'_>]) {
     visit_own(ACCESS_POLICIES, Use::Write, CHECKED, |spi| {
-        spi.write(CARRY_OVER, &relations)
+        spi.write(statement, parameters)
     });
 }
 
@@ -95,11 +94,11 @@ pub fn carry_over(from: pg_sys::Oid, to: pg_sys::Oid) {
 pub fn service_properties() -> Result<ServiceProperties, Error> {
     const GET: &str = "SELECT s.properties::pg_catalog.text FROM table_service.service_properties AS s";
     visit_own(SERVICE_PROPERTIES, Use::Read, pg_sys::ACL_SELECT, |spi| {
-        let rows = spi.read(GET, &[]);
-        match rows.first().and_then(|row| row.text(1)).map(TextArg::get) {
-            Some(json) => ServiceProperties::from_json(json),
-            None => Ok(ServiceProperties::default()),
-        }
+        let json = spi.read(GET, &[]).first().and_then(|row| row.text(1));
+        json.map_or_else(
+            || Ok(ServiceProperties::default()),
+            |json| ServiceProperties::from_json(json.get()),
+        )
     })
 }
 

@@ -22,14 +22,16 @@ struct Pending {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Action {
+pub enum Action {
     /// It was made: a rollback drops it.
     Made,
     /// It was made, and begins where the transaction commits.
     MadeFromCommit,
     Dropped,
+    /// It moves to this position.
     Confirmed(Position),
-    /// Nothing is before this position, so it does no harm if the slot stays where it is.
+    /// It moves to this position, unless another session uses it then. Nothing of the feed is before that, so it does no harm if the
+    /// slot stays where it is.
     Passed(Position),
 }
 
@@ -67,14 +69,12 @@ pub fn make(slot: &str, from_commit: bool) {
         pg_sys::CurrentResourceOwner = owner;
         pg_sys::MemoryContextSwitchTo(context);
     }
-    note(
-        slot,
-        if from_commit {
-            Action::MadeFromCommit
-        } else {
-            Action::Made
-        },
-    );
+    let made = if from_commit {
+        Action::MadeFromCommit
+    } else {
+        Action::Made
+    };
+    at_commit(slot, made);
 }
 
 /// Returns a name of PostgreSQL's, which has at most 63 bytes.
@@ -87,46 +87,31 @@ fn name(text: &str) -> pg_sys::NameData {
     name
 }
 
-/// Drops a slot when this transaction commits.
-pub fn drop_at_commit(slot: &str) {
-    note(slot, Action::Dropped);
-}
-
 /// Returns whether a slot is dropped when this transaction commits.
 pub fn is_dropped(slot: &str) -> bool {
-    PENDING.with_borrow(|pending| {
-        let mut of_slot = pending
-            .iter()
-            .filter(|pending| pending.slot.as_bytes() == slot.as_bytes());
-        of_slot.any(|pending| pending.action == Action::Dropped)
-    })
-}
-
-/// Moves a slot to a position when this transaction commits.
-pub fn confirm_at_commit(slot: &str, position: Position) {
-    note(slot, Action::Confirmed(position));
-}
-
-/// Moves a slot past what has nothing for it when this transaction commits, unless another session uses the slot then.
-pub fn pass_at_commit(slot: &str, position: Position) {
-    note(slot, Action::Passed(position));
+    actions(slot).contains(&Action::Dropped)
 }
 
 /// Returns the last position of a slot that this transaction has confirmed.
 pub fn confirmed(slot: &str) -> Option<Position> {
+    let positions = actions(slot).into_iter().filter_map(|action| match action {
+        Action::Confirmed(position) => Some(position),
+        _ => None,
+    });
+    positions.max()
+}
+
+fn actions(slot: &str) -> Vec<Action> {
     PENDING.with_borrow(|pending| {
         let of_slot = pending
             .iter()
             .filter(|pending| pending.slot.as_bytes() == slot.as_bytes());
-        let positions = of_slot.filter_map(|pending| match pending.action {
-            Action::Confirmed(position) => Some(position),
-            _ => None,
-        });
-        positions.max()
+        of_slot.map(|pending| pending.action).collect()
     })
 }
 
-fn note(slot: &str, action: Action) {
+/// Does this with a slot when this transaction commits.
+pub fn at_commit(slot: &str, action: Action) {
     watch();
     let pending = Pending {
         slot: CString::new(slot).unwrap_or_default(),

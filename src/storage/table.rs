@@ -17,6 +17,7 @@ use crate::postgres::catalog;
 use crate::postgres::citus::{self, is_table};
 use crate::postgres::privileges;
 use crate::postgres::relation::{is_before_row, with_relation};
+use crate::postgres::spi::Rows;
 use crate::postgres::types::name_bytes;
 
 /// A table of the service.
@@ -53,6 +54,12 @@ impl Table {
     /// may run as the caller ([`visit`](crate::postgres::visit)).
     pub fn in_catalog(oid: pg_sys::Oid) -> Option<Table> {
         table_by_oid(oid)
+    }
+
+    /// Returns the tables of the service in the first column of rows, as [`Table::in_catalog`] does.
+    pub fn all_in_catalog(rows: &Rows<'_>) -> Vec<Table> {
+        let relations = rows.iter().filter_map(|row| row.relation(1));
+        relations.filter_map(Table::in_catalog).collect()
     }
 
     /// Returns whether a trigger or a rule may prevent an insert. The caller must have locked the table.
