@@ -94,7 +94,8 @@ pub fn with(status: StatusCode, content_type: &'static str, body: Body) -> Respo
     response
 }
 
-pub fn json(text: impl Into<Bytes>) -> Response<Body> {
+pub fn json(answer: &impl Serialize) -> Response<Body> {
+    let text = serde_json::to_vec(answer).unwrap_or_default();
     with(StatusCode::OK, "application/json", full(text))
 }
 

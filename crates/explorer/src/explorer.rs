@@ -108,12 +108,12 @@ impl Explorer {
             // Without a permit: an export reads page by page, perhaps for long, and other calls need not wait for it.
             let download = self.downloads.prepare(account, export, &self.databases).await?;
             let path = format!("/explorer/download/{download}");
-            return Ok(json(serde_json::json!({ "path": path }).to_string()));
+            return Ok(json(&serde_json::json!({ "path": path })));
         }
         if name == PREVIEW {
             let preview: PreviewRequest = serde_json::from_slice(&body)
                 .map_err(|error| Problem::input(format!("This cannot be shown: {error}")))?;
-            return Ok(json(preview.read()?.to_json()));
+            return Ok(json(&preview.read()?));
         }
         let call = CALLS.iter().find(|call| call.name == name).ok_or_else(no_path)?;
         if name == IMPORT {
@@ -122,21 +122,26 @@ impl Explorer {
             let part = import.read()?;
             let written = self.run(account, call.sql, import.parameters(&part)).await;
             written.map_err(|problem| part.unwritten(problem))?;
-            return Ok(json(part.to_json()));
+            return Ok(json(&part));
         }
         let parameters = parameters(&body, call.parameters)?;
-        Ok(json(self.run(account, call.sql, parameters).await?))
+        Ok(json(&self.run(account, call.sql, parameters).await?))
     }
 
     /// Runs the statement of a call. Returns its JSON.
-    async fn run(&self, account: &str, sql: &'static str, parameters: Vec<Option<String>>) -> Result<String, Problem> {
+    async fn run(
+        &self,
+        account: &str,
+        sql: &'static str,
+        parameters: Vec<Option<String>>,
+    ) -> Result<Box<RawValue>, Problem> {
         let _permit = self.running.acquire().await;
         let rows = self.databases.rows(account, sql, parameters).await?;
         let row = rows
             .first()
             .ok_or_else(|| Problem::not_found("The specified resource does not exist."))?;
         let Json(value) = column::<Json<&RawValue>>(row, 0)?;
-        Ok(value.get().to_owned())
+        Ok(value.to_owned())
     }
 
     /// Reads the body of a call. A long one takes a permit of the long ones.
@@ -169,14 +174,13 @@ impl Explorer {
             .iter()
             .filter_map(|account| Some((account.clone(), self.databases.public_key(account)?.into())))
             .collect();
-        let answer = serde_json::json!({
+        json(&serde_json::json!({
             "accounts": accounts,
             "clients": self.clients,
             "keys": keys,
             "canWrite": self.databases.can_write(),
             "version": env!("CARGO_PKG_VERSION"),
-        });
-        json(answer.to_string())
+        }))
     }
 }
 

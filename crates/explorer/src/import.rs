@@ -47,7 +47,7 @@ pub struct ImportRequest {
     is_last: bool,
 }
 
-/// The entities of the beginning of a part.
+/// The entities of the beginning of a part. It is the answer of the call, once they are written.
 #[derive(Serialize)]
 pub struct Part {
     #[serde(skip)]
@@ -211,7 +211,7 @@ impl ImportRequest {
             let begin = if has_first { begin } else { 0 };
             let is_cut = !self.is_last && input.peek().is_ok_and(|next| next.is_none());
             match read {
-                Ok(true) if row.has_line_end() || self.is_last => {}
+                Ok(true) if row.has_line_end || self.is_last => {}
                 Ok(_) => return Ok(begin),
                 Err(_) if is_cut => return Ok(begin),
                 Err(fault) => return Err(fault.to_string()),
@@ -318,11 +318,6 @@ impl Part {
             Some((first, last)) => problem.with_hint(format!("Nothing of the lines {first} to {last} was written.")),
             None => problem,
         }
-    }
-
-    /// Returns the answer of the call, once the entities are written.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
     }
 }
 

@@ -138,7 +138,7 @@ impl PreviewRequest {
         while preview.read < READ {
             match row.read(&mut input, delimiter) {
                 // The last row may go on behind the part.
-                Ok(true) if row.has_line_end() || self.is_last => {}
+                Ok(true) if row.has_line_end || self.is_last => {}
                 Ok(_) => break,
                 Err(_) if !self.is_last && input.peek().is_ok_and(|next| next.is_none()) => break,
                 Err(problem) => return Err(fault(problem)),
@@ -252,11 +252,6 @@ impl Preview {
             self.rows.push(row);
         }
         self.read += 1;
-    }
-
-    /// Returns the answer of the call.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
     }
 }
 

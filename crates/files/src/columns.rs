@@ -196,7 +196,7 @@ impl Columns {
                 "" | "Null" | "Edm.Null" if text.is_empty() => continue,
                 "" => {
                     // The end of a row that is cut short here looks like a type that is not given.
-                    let ends = column.edm == self.count.checked_sub(1) && !row.has_line_end();
+                    let ends = column.edm == self.count.checked_sub(1) && !row.has_line_end;
                     if ends {
                         let reason = format!(
                             "The file ends where the type of \"{}\" should stand",

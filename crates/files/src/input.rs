@@ -44,6 +44,8 @@ impl fmt::Display for Fault {
     }
 }
 
+impl std::error::Error for Fault {}
+
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
         Fault(error.to_string())

@@ -128,32 +128,23 @@ impl<'i, 'r> Json<'i, 'r> {
         match self.peek()? {
             Some(b'"') => self.string(sink),
             Some(b'-' | b'0'..=b'9' | b'a'..=b'z') => self.word(sink),
-            Some(b'[') => {
+            Some(open @ (b'[' | b'{')) => {
+                let close = if open == b'[' { b']' } else { b'}' };
                 self.take(sink, 1)?;
-                if self.accept(b']', sink)? {
+                if self.accept(close, sink)? {
                     return Ok(());
                 }
                 loop {
+                    if open == b'{' {
+                        if self.peek()? != Some(b'"') {
+                            return Err(self.unexpected("a name")?);
+                        }
+                        self.string(sink)?;
+                        self.expect(b':', sink)?;
+                    }
                     self.nested(sink, depth + 1)?;
                     if !self.accept(b',', sink)? {
-                        return self.expect(b']', sink);
-                    }
-                }
-            }
-            Some(b'{') => {
-                self.take(sink, 1)?;
-                if self.accept(b'}', sink)? {
-                    return Ok(());
-                }
-                loop {
-                    if self.peek()? != Some(b'"') {
-                        return Err(self.unexpected("a name")?);
-                    }
-                    self.string(sink)?;
-                    self.expect(b':', sink)?;
-                    self.nested(sink, depth + 1)?;
-                    if !self.accept(b',', sink)? {
-                        return self.expect(b'}', sink);
+                        return self.expect(close, sink);
                     }
                 }
             }

@@ -19,7 +19,7 @@ pub struct Row {
     /// Where the row ends.
     end: Option<LineColumn>,
     /// Whether a line end is behind it.
-    has_line_end: bool,
+    pub has_line_end: bool,
 }
 
 impl Row {
@@ -136,10 +136,6 @@ impl Row {
     pub fn position(&self, index: usize) -> LineColumn {
         let position = self.fields.get(index).map(|field| field.position).or(self.end);
         position.unwrap_or(LineColumn { line: 1, column: 1 })
-    }
-
-    pub fn has_line_end(&self) -> bool {
-        self.has_line_end
     }
 
     /// The row for a message, not longer than this.
