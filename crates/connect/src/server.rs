@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use table_service_model::extension::Extension;
 use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Socket};
+use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Row, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::with_sources;
@@ -48,12 +49,21 @@ impl From<Unreachable> for String {
     }
 }
 
+/// Returns the extension that the answer to [`LOOK`](table_service_model::extension::LOOK) shows.
+pub fn extension_in(answer: Option<&Row>) -> Result<Option<Extension>, Error> {
+    let read = |row: &Row| {
+        let (version, stranger) = (row.try_get(0)?, row.try_get(1)?);
+        Ok(Extension { version, stranger })
+    };
+    answer.map(read).transpose()
+}
+
 /// One server of a database.
 pub struct Server {
     config: Config,
     tls: Option<MakeRustlsConnect>,
     /// The name of the server, for logs.
-    name: String,
+    pub name: String,
     time: Duration,
     has_several_addresses: AtomicBool,
 }
@@ -94,10 +104,6 @@ impl Server {
         self.config.target_session_attrs(TargetSessionAttrs::Any);
         self.time = self.time.min(time);
         self
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Returns whether the name had several addresses when it was resolved last.

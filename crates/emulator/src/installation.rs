@@ -7,6 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use table_service_command_line::files::is_root;
+
 use crate::server_user::{ServerUser, problem, read_of_server};
 
 /// The directory in which Debian and apt.postgresql.org install PostgreSQL, with a directory for each major version.
@@ -96,7 +98,7 @@ impl Installation {
 
     /// Returns whether the user can run the programs there, and PostgreSQL can name it.
     fn is_usable(&self, bundle: &Path, owner: ServerUser) -> bool {
-        can_be_named(bundle) && (!ServerUser::is_root() || self.runs(owner))
+        can_be_named(bundle) && (!is_root() || self.runs(owner))
     }
 
     /// Returns whether the user can run the programs.
@@ -116,7 +118,7 @@ impl Installation {
             .envs(std::env::vars_os().filter(|(name, _)| is_passed(name)));
         // In a process group of its own: Ctrl-C ends the emulator, which finishes its requests and then stops the server.
         command.process_group(0);
-        if ServerUser::is_root() {
+        if is_root() {
             command.gid(owner.gid).uid(owner.uid);
         }
         command

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use table_service_command_line::files::is_root;
 use table_service_connect::open_socket;
 use tokio::process::{Child, Command};
 use tokio_postgres::Client;
@@ -222,7 +223,7 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
         .await
         .map_err(|error| format!("initdb does not start: {error}"))?;
     if !status.success() {
-        let hint = if ServerUser::is_root() {
+        let hint = if is_root() {
             "\n(As root, PostgreSQL runs as the user postgres or nobody, who must be able to reach the directory.)"
         } else {
             ""

@@ -18,17 +18,12 @@ pub struct ServerUser {
 }
 
 impl ServerUser {
-    /// Returns whether this process may become another user.
-    pub fn is_root() -> bool {
-        files::is_root()
-    }
-
     /// This user; for root the user `postgres`, or `nobody` where there is none.
     ///
     /// # Errors
     /// If there is no such user.
     pub fn of_server() -> Result<ServerUser, String> {
-        if !ServerUser::is_root() {
+        if !files::is_root() {
             return Ok(ServerUser {
                 uid: geteuid().as_raw(),
                 gid: getegid().as_raw(),

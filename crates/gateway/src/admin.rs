@@ -168,7 +168,7 @@ impl Admin {
                 // Writing to a String cannot fail.
                 let _ = match is_single {
                     true => writeln!(report, "{}: {state}", tenant.account.name()),
-                    false => writeln!(report, "{}, {}: {state}", tenant.account.name(), node.name()),
+                    false => writeln!(report, "{}, {}: {state}", tenant.account.name(), node.name),
                 };
             }
             for (standby, status) in tenant.database.standby_states() {
@@ -177,7 +177,7 @@ impl Admin {
                     true => "serves reads",
                     false => "serves no reads",
                 };
-                let _ = writeln!(report, "{}, standby {}: {state}", tenant.account.name(), standby.name());
+                let _ = writeln!(report, "{}, standby {}: {state}", tenant.account.name(), standby.name);
             }
             ready &= any;
         }

@@ -1,12 +1,12 @@
 //! An error of a request, as the client gets it.
 
-use std::fmt;
-
 use table_service_model::error::{Report, RequestError, Stage};
 use table_service_model::{Code, Error};
 
-/// An error of the service, from the catalog or raised by the database.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An error of the service, from the catalog or raised by the database. As text, for operators, it has the hint, which says more than
+/// the service's message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {}", .code.as_str(), .hint.as_deref().unwrap_or(message))]
 pub struct Failure {
     pub code: Code,
     /// The service's message.
@@ -64,14 +64,6 @@ impl From<Error> for Failure {
             stage: error.stage(),
             hint: error.hint(),
         }
-    }
-}
-
-/// For operators: the hint says more than the service's message.
-impl fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.hint.as_deref().unwrap_or(&self.message);
-        write!(formatter, "{}: {text}", self.code.as_str())
     }
 }
 

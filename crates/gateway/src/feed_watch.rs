@@ -17,7 +17,7 @@ pub async fn keep_watching(gateway: Arc<Gateway>, tenant: Arc<Tenant>) {
     let account = tenant.account.name();
     loop {
         tokio::time::sleep(INTERVAL).await;
-        if !tenant.database.first().is_away() {
+        if !tenant.database.first.is_away() {
             let session = Session::new(&tenant.database, Instant::now() + gateway.limits.request);
             match session.query_change_feeds().await {
                 Ok(feeds) => gateway.metrics.feeds(account, feeds),

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use table_service_command_line::read;
 use table_service_gateway::config::{CommandLine, ConfigError};
 use table_service_gateway::run;
 
@@ -9,7 +10,7 @@ use table_service_gateway::run;
 const WRONG_SETTINGS: u8 = 2;
 
 fn main() -> ExitCode {
-    let command_line = CommandLine::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let command_line: CommandLine = read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let run = || -> Result<(), Box<dyn std::error::Error>> {
         let config = command_line.config()?;
         run::start_log(&config)?;
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("table-service-gateway: {error}");
             match error.downcast_ref::<ConfigError>() {
-                Some(error) if !error.may_pass() => WRONG_SETTINGS.into(),
+                Some(error) if !error.may_pass => WRONG_SETTINGS.into(),
                 _ => ExitCode::FAILURE,
             }
         }

@@ -249,7 +249,7 @@ pub async fn run(
 fn read_cors_rules(tenant: Arc<Tenant>) -> impl Future<Output = Result<(), RecvError>> {
     let (read, once) = oneshot::channel();
     tokio::spawn(async move {
-        let node = tenant.database.first();
+        let node = &tenant.database.first;
         if !node.is_away() {
             tenant.cors.read(node).await;
         }
@@ -291,14 +291,14 @@ async fn check_database(tenant: Arc<Tenant>, node: Arc<Node>) -> Result<(), Stri
     let account = tenant.account.name();
     let version = match node.extension().await {
         Ok(extension) => {
-            usable(extension).map_err(|problem| format!("the account {account}, {}: {problem}", node.name()))?
+            usable(extension).map_err(|problem| format!("the account {account}, {}: {problem}", node.name))?
         }
         Err(problem) => {
             node.leave_out(problem);
             return Ok(());
         }
     };
-    tracing::debug!(account, node = node.name(), version, "the database has the extension");
+    tracing::debug!(account, node = node.name, version, "the database has the extension");
     if tenant.database.secondary().is_some() && node.has_citus().await == Ok(true) {
         let problem = format!("the account {account} cannot have a secondary_url: {OF_CITUS}");
         return Err(problem);

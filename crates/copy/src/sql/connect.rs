@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use clap::Args;
 use futures_util::TryStreamExt;
-use table_service_connect::{Certificates, DatabaseUrl, Opened, Server, Unreachable, is_refused_by_tls, with_sources};
+use table_service_connect::{
+    Certificates, DatabaseUrl, Opened, Server, Unreachable, extension_in, is_refused_by_tls, with_sources,
+};
 use table_service_model::Code;
 use table_service_model::error::Retry;
 use table_service_model::extension::{self, Extension};
@@ -310,13 +312,7 @@ impl Database {
                  SET row_security = on",
             )
             .await?;
-        let found = match rows(&client, extension::LOOK, &[], 1).await?.pop() {
-            Some(row) => Some(Extension {
-                version: row.try_get(0)?,
-                stranger: row.try_get(1)?,
-            }),
-            None => None,
-        };
+        let found = extension_in(rows(&client, extension::LOOK, &[], 1).await?.first())?;
         let version = Extension::usable(found, "table-service-copy").map_err(SqlError::for_ever)?;
         self.check_owners(&client, SCHEMAS, &[]).await?;
         Ok(Connection {

@@ -1,6 +1,5 @@
 //! The command line, and the order of the sources of settings.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -33,14 +32,6 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Reads the arguments. An error repeats no value of theirs: a key or a URL may stand behind a wrong option.
-    ///
-    /// # Errors
-    /// The wrong argument, or the answer to `--help` and `--version`.
-    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
-        table_service_command_line::read(arguments)
-    }
-
     /// Merges all sources and checks the result.
     ///
     /// # Errors

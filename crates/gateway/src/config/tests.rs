@@ -11,7 +11,8 @@ const KEY: &str = "a2V5";
 
 fn config(arguments: &[&str]) -> Result<Config, String> {
     let arguments = std::iter::once("table-service-gateway").chain(arguments.iter().copied());
-    let command_line = CommandLine::read(arguments.map(Into::into)).map_err(|error| error.to_string())?;
+    let command_line: CommandLine =
+        table_service_command_line::read(arguments.map(Into::into)).map_err(|error| error.to_string())?;
     command_line.config().map_err(|error| error.to_string())
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures_core::Stream;
 use postgres_types::Json;
 use serde_json::value::RawValue;
-use table_service_connect::{Opened, Server, Wire, with_sources};
+use table_service_connect::{Opened, Server, Wire, extension_in, with_sources};
 use table_service_model::extension::{self, Extension};
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
@@ -44,9 +44,9 @@ pub struct Connection {
     /// The version of the extension. Empty if it is not known yet, or not usable.
     version: String,
     /// The number of its server among several.
-    server: usize,
+    pub server: usize,
     /// The last probe of the server over this connection, and when it began.
-    last_probe: Option<(Probe, Instant)>,
+    pub last_probe: Option<(Probe, Instant)>,
     size: Size,
 }
 
@@ -229,11 +229,6 @@ impl Connection {
         Ok(probe)
     }
 
-    /// Returns the last probe of the server over this connection, and when it began.
-    pub fn last_probe(&self) -> Option<(Probe, Instant)> {
-        self.last_probe
-    }
-
     /// Returns whether the server is in recovery.
     pub async fn is_in_recovery(&mut self) -> Result<bool, String> {
         let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, self.query_once(IN_RECOVERY)).await;
@@ -269,13 +264,7 @@ impl Connection {
 
     /// The extension, or `None` if the database lacks it.
     async fn extension(&mut self) -> Result<Option<Extension>, Error> {
-        let found = match self.query_once(extension::LOOK).await? {
-            Some(row) => Some(Extension {
-                version: row.try_get(0)?,
-                stranger: row.try_get(1)?,
-            }),
-            None => None,
-        };
+        let found = extension_in(self.query_once(extension::LOOK).await?.as_ref())?;
         let usable = found.as_ref().filter(|found| found.stranger.is_none());
         self.version = usable.map(|found| found.version.clone()).unwrap_or_default();
         Ok(found)
@@ -296,11 +285,6 @@ impl Connection {
     /// Returns whether the database has the functions of version 0.`minor` of the extension.
     pub fn has_functions_of(&self, minor: u32) -> bool {
         extension::has_functions_of(&self.version, minor)
-    }
-
-    /// The number of its server among several.
-    pub fn server(&self) -> usize {
-        self.server
     }
 
     /// Returns whether the driver's buffers may have grown. Then it is closed instead of being used again.
@@ -352,7 +336,7 @@ pub struct Connector {
     server: Server,
     /// Its number among several servers.
     number: usize,
-    is_standby: bool,
+    pub is_standby: bool,
     /// Whether the log has the warning about the server's version.
     told: Once,
     some_have_grown: Arc<AtomicBool>,
@@ -390,11 +374,7 @@ impl Connector {
     }
 
     pub fn name(&self) -> &str {
-        self.server.name()
-    }
-
-    pub fn is_standby(&self) -> bool {
-        self.is_standby
+        &self.server.name
     }
 
     /// A new connection, and the extension.

@@ -1,6 +1,5 @@
 //! Makes and checks the connections of a pool.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,11 +46,13 @@ pub enum Reach {
 }
 
 /// Why there is no new connection.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// The server cannot be reached or used.
+    #[error("{0}")]
     Away(String),
     /// Servers answer, and the secondary endpoint must not be served by them now.
+    #[error("{0}")]
     Unfit(String),
 }
 
@@ -67,29 +68,18 @@ impl From<Refused> for String {
     }
 }
 
-impl fmt::Display for Refused {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Refused::Away(problem) | Refused::Unfit(problem)) = self;
-        formatter.write_str(problem)
-    }
-}
-
 /// Ends when a connection leads to the wrong server.
 pub type Superseded = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Makes and checks the connections of a pool.
 pub struct Manager {
-    reach: Reach,
+    pub reach: Reach,
     some_have_grown: Arc<AtomicBool>,
 }
 
 impl Manager {
     pub fn new(reach: Reach, some_have_grown: Arc<AtomicBool>) -> Manager {
         Manager { reach, some_have_grown }
-    }
-
-    pub fn reach(&self) -> &Reach {
-        &self.reach
     }
 
     /// Returns whether buffers of some connection have grown since the last call.
@@ -124,10 +114,10 @@ impl Manager {
     /// Returns whether a connection may be used for a statement that begins now, by its last probe: its server was the primary on the
     /// known timeline, or is a standby that was not behind the last answer a moment ago.
     pub fn is_right(&self, connection: &Connection) -> bool {
-        let last = connection.last_probe();
+        let last = connection.last_probe;
         match &self.reach {
             Reach::Server(_) => true,
-            Reach::Primary(failover) => last.is_some_and(|(probe, _)| failover.is_primary(connection.server(), probe)),
+            Reach::Primary(failover) => last.is_some_and(|(probe, _)| failover.is_primary(connection.server, probe)),
             Reach::Standby { secondary, .. } => {
                 last.is_some_and(|(probe, at)| at.elapsed() < FRESH && secondary.admits(probe).is_ok())
             }

@@ -23,5 +23,5 @@ pub use session::{ChangeFeed, Page, PageSink, Session, Swept, check_table_name, 
 pub use standbys::{OF_CITUS, Secondary, StandbyStatus};
 pub use statements::{Effect, LIBRARY, Nodes, PROBE, Statement};
 pub use text::{QueryError, failure, query_text};
-pub use types::{Bag, BagParameter, BatchOperation, JsonParameter, Parameters, Timestamp};
+pub use types::{Bag, BagParameter, BatchOperation, Parameters, Timestamp};
 pub use version::usable;

@@ -53,9 +53,11 @@ const STEADY: Duration = Duration::from_secs(10);
 
 /// One PostgreSQL server with the tables of an account.
 pub struct Node {
-    name: String,
+    /// Its address and database, such as `db1:5432/tables`.
+    pub name: String,
     pool: Pool<Manager>,
-    reads: Arc<GroupedReads>,
+    /// The point reads that go to it.
+    pub reads: Arc<GroupedReads>,
     /// A separate connection for /ready, the CORS rules and maps of shards, so that they work when all others are busy.
     aside: tokio::sync::Mutex<Option<Connection>>,
     timeouts: AtomicU64,
@@ -179,7 +181,7 @@ impl Node {
 
     /// Begins to probe its servers, if that is needed.
     pub fn start(self: &Arc<Self>) {
-        match self.pool.manager().reach() {
+        match &self.pool.manager().reach {
             Reach::Server(_) => {}
             Reach::Primary(failover) => failover.start(),
             Reach::Standby { .. } => {
@@ -190,7 +192,7 @@ impl Node {
                         secondary,
                         index,
                         ..
-                    } = node.pool.manager().reach()
+                    } = &node.pool.manager().reach
                     {
                         let accepts = |probe: &Probe| secondary.admits(*probe).is_ok();
                         let report = |probe| secondary.standby(*index, probe);
@@ -203,7 +205,7 @@ impl Node {
 
     /// The hosts among which it is the primary, and whether each is it now.
     pub fn hosts(&self) -> Vec<(&str, bool)> {
-        match self.pool.manager().reach() {
+        match &self.pool.manager().reach {
             Reach::Primary(failover) => failover.servers().collect(),
             Reach::Server(_) | Reach::Standby { .. } => Vec::new(),
         }
@@ -217,17 +219,7 @@ impl Node {
 
     /// Returns whether it is a standby that serves the secondary endpoint.
     pub fn is_standby(&self) -> bool {
-        matches!(self.pool.manager().reach(), Reach::Standby { .. })
-    }
-
-    /// Its address and database, such as `db1:5432/tables`.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The point reads that go to it.
-    pub fn reads(&self) -> &Arc<GroupedReads> {
-        &self.reads
+        matches!(self.pool.manager().reach, Reach::Standby { .. })
     }
 
     /// A connection for one statement.
@@ -393,13 +385,13 @@ impl Lease {
     /// Ends when another server has become the primary, if that can be.
     pub fn superseded(&self) -> Superseded {
         let manager = self.node().pool.manager();
-        manager.superseded(self.object.server(), self.object.last_probe())
+        manager.superseded(self.object.server, self.object.last_probe)
     }
 
     /// Leaves the node out, because its server was lost over this connection.
     pub fn leave_out(&self, problem: String) {
         let node = self.node();
-        if node.pool.manager().lost(self.object.server(), false) {
+        if node.pool.manager().lost(self.object.server, false) {
             node.leave_out(problem);
         }
     }
@@ -407,7 +399,7 @@ impl Lease {
     /// Cancels the statement that the connection is running. If the server cannot even be reached for that, the node is left out.
     pub async fn cancel(&mut self) {
         let token = self.object.cancel_token();
-        let cancelled = self.node().pool.manager().cancel(self.object.server(), token).await;
+        let cancelled = self.node().pool.manager().cancel(self.object.server, token).await;
         if let Err(problem) = cancelled {
             self.leave_out(problem);
         }
@@ -422,7 +414,7 @@ impl Lease {
                     node = node.name,
                     "the server is in recovery; statements go to another one"
                 );
-                node.pool.manager().lost(self.object.server(), true);
+                node.pool.manager().lost(self.object.server, true);
                 return true;
             }
             Ok(false) => "somebody has set it to read only".to_owned(),

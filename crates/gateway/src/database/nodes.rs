@@ -15,7 +15,8 @@ use crate::failure::Failure;
 
 /// The database of an account.
 pub struct Database {
-    first: Arc<Node>,
+    /// The node for statements about all tables.
+    pub first: Arc<Node>,
     others: Vec<Arc<Node>>,
     /// The node that is tried first among nodes with the same load.
     next: AtomicUsize,
@@ -87,10 +88,10 @@ impl Database {
     pub(super) fn reads(&self, endpoint: Endpoint, owner: Option<usize>) -> &Arc<GroupedReads> {
         match (&self.standbys, endpoint) {
             (Some(standbys), Endpoint::Secondary) => &standbys.reads,
-            _ => owner
-                .and_then(|owner| self.nodes().nth(owner))
-                .unwrap_or(&self.first)
-                .reads(),
+            _ => {
+                let owner = owner.and_then(|owner| self.nodes().nth(owner));
+                &owner.unwrap_or(&self.first).reads
+            }
         }
     }
 
@@ -165,11 +166,6 @@ impl Database {
                 }
             }
         }
-    }
-
-    /// Returns the node for statements about all tables.
-    pub fn first(&self) -> &Arc<Node> {
-        &self.first
     }
 
     /// All nodes, the first one first.

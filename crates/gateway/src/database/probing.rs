@@ -57,7 +57,7 @@ async fn probe(
         && connection.is_open()
     {
         let probed = match connection.probe().await {
-            Ok(probe) if connector.is_standby() => connection.check_library().await.map(|()| probe),
+            Ok(probe) if connector.is_standby => connection.check_library().await.map(|()| probe),
             probed => probed,
         };
         match probed {

@@ -20,7 +20,7 @@ use super::grouped_reads::{Begin, EntityAddress, GROUP_TIME, GroupedAnswer, Lead
 use super::node::Lease;
 use super::nodes::{Database, Endpoint};
 use super::statements::{Effect, Statement};
-use super::types::{BagParameter, BatchOperation, JsonParameter, Parameters};
+use super::types::{BagParameter, BatchOperation, Parameters};
 use crate::failure::Failure;
 
 /// Most retries of a statement.
@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
         if self.endpoint == Endpoint::Secondary && self.database.secondary().is_some() {
             // Without a standby the endpoint is not served, whatever the primary knows.
             drop(self.lease(statement).await.map_err(|diagnosis| diagnosis.failure)?);
-            if !self.database.first().is_away()
+            if !self.database.first.is_away()
                 && let Some(rows) = Box::pin(self.latest_of_primary(statement, parameters)).await?
             {
                 return Ok(rows);
@@ -473,7 +473,7 @@ impl<'a> Session<'a> {
 
     pub async fn set_access_policies(&self, table: &str, policies: String) -> Result<(), Failure> {
         check_table_name(table)?;
-        let policies = JsonParameter(policies);
+        let policies = json_parameter(policies)?;
         self.rows(Statement::SetAccessPolicies, &[&table, &policies])
             .await
             .map(drop)
@@ -486,7 +486,7 @@ impl<'a> Session<'a> {
     }
 
     pub async fn set_service_properties(&self, properties: String) -> Result<(), Failure> {
-        let properties = JsonParameter(properties);
+        let properties = json_parameter(properties)?;
         self.rows(Statement::SetServiceProperties, &[&properties])
             .await
             .map(drop)
@@ -674,6 +674,14 @@ pub fn column<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) ->
 fn json(rows: &[Row]) -> Result<String, Failure> {
     let row = rows.first().ok_or_else(no_row)?;
     column::<Json<&RawValue>>(row, 0).map(|json| json.0.get().to_owned())
+}
+
+fn json_parameter(text: String) -> Result<Json<Box<RawValue>>, Failure> {
+    let invalid = |error: serde_json::Error| {
+        let reason = error.to_string();
+        RequestError::Internal { reason }
+    };
+    Ok(Json(RawValue::from_string(text).map_err(invalid)?))
 }
 
 fn no_row() -> Failure {

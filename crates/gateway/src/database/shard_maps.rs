@@ -114,7 +114,7 @@ impl Reading {
                     }
                 }
                 // Requests find out whether the node is away.
-                Err(problem) => tracing::debug!(node = node.name(), table, problem, "no shard map"),
+                Err(problem) => tracing::debug!(node = node.name, table, problem, "no shard map"),
             }
         }
         let mut state = self.0.state();

@@ -86,23 +86,6 @@ impl<'a> FromSql<'a> for Timestamp {
     }
 }
 
-/// JSON text as a parameter.
-#[derive(Debug)]
-pub struct JsonParameter(pub String);
-
-impl ToSql for JsonParameter {
-    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
-        out.extend_from_slice(self.0.as_bytes());
-        Ok(IsNull::No)
-    }
-
-    fn accepts(ty: &Type) -> bool {
-        *ty == Type::JSON
-    }
-
-    to_sql_checked!();
-}
-
 /// One operation of an entity group transaction, as `table_service.batch_operation`.
 #[derive(Debug, ToSql)]
 #[postgres(name = "batch_operation")]

@@ -216,7 +216,7 @@ impl Metrics {
             };
             let standbys = database.standby_states().map(|(node, _)| node);
             for node in database.nodes().chain(standbys) {
-                let (labels, status) = (labels(node.name()), node.status());
+                let (labels, status) = (labels(&node.name), node.status());
                 set(&up, &labels, usize::from(!status.away));
                 set(&size, &labels, status.size);
                 set(&in_use, &labels, status.in_use);
@@ -228,7 +228,7 @@ impl Metrics {
                 set(&primary, &labels(host), usize::from(is_primary));
             }
             for (standby, status) in database.standby_states() {
-                let labels = labels(standby.name());
+                let labels = labels(&standby.name);
                 set(&serving, &labels, usize::from(status.is_serving));
                 if let Some(behind) = status.lag {
                     lag.get_or_create(&labels).set(behind.as_secs_f64());

@@ -75,26 +75,13 @@ impl Operation {
             (Resource::Entity(address), ..) if is("DELETE") => Ok(Operation::DeleteEntity(address)),
             (Resource::Batch, ..) if is("POST") => Ok(Operation::Batch),
             // The service answers as to an insert, and to a batch that it cannot read. SDKs explain these answers.
-            (Resource::Misplaced { table, resource }, ..) if is("POST") => match resource {
-                Misplaced::Tables => Ok(Operation::InsertEntity(table)),
+            (Resource::Misplaced { table, resource }, ..) => match resource {
+                Misplaced::Tables if is("POST") => Ok(Operation::InsertEntity(table)),
+                Misplaced::Batch if is("POST") => Err(RequestError::MediaTypeNotSupported),
+                Misplaced::Table if is("DELETE") => Ok(Operation::DeleteMisplacedTable(table)),
                 Misplaced::Table => Err(RequestError::UrlKeyCount),
-                Misplaced::Batch => Err(RequestError::MediaTypeNotSupported),
+                Misplaced::Tables | Misplaced::Batch => Err(RequestError::UriInvalid),
             },
-            (
-                Resource::Misplaced {
-                    table,
-                    resource: Misplaced::Table,
-                },
-                ..,
-            ) if is("DELETE") => Ok(Operation::DeleteMisplacedTable(table)),
-            (
-                Resource::Misplaced {
-                    resource: Misplaced::Table,
-                    ..
-                },
-                ..,
-            ) => Err(RequestError::UrlKeyCount),
-            (Resource::Misplaced { .. }, ..) => Err(RequestError::UriInvalid),
             _ => Err(RequestError::VerbNotSupported),
         }
     }

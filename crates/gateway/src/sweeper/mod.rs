@@ -31,7 +31,7 @@ pub async fn keep_sweeping(gateway: Arc<Gateway>, tenant: Arc<Tenant>, interval:
     let mut told = Told::default();
     loop {
         tokio::time::sleep(interval).await;
-        while !tenant.database.first().is_away() {
+        while !tenant.database.first.is_away() {
             match sweep(&gateway, &tenant, &mut rounds, &mut told).await {
                 Ok(()) if rounds.is_unfinished() => {}
                 Ok(()) => break,
