@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, ValueEnum};
-use table_service_gateway::config::{AccountSettings, OtherService};
+use table_service_gateway::config::{AccountSettings, OtherService, Settings};
 
 use crate::messages::Messages;
-use crate::settings::{Certificate, CommonOptions, EmulatorSettings};
+use crate::settings::{CommonOptions, EmulatorSettings};
 
 /// The names of the commands, and of this program where it stands for one of them.
 pub const TABLE: &str = "azurite-table";
@@ -178,11 +178,9 @@ impl AzuriteTable {
         if self.pwd.is_some() {
             return Err("--pwd: there are no .pfx files here; give --cert and --key in PEM files".to_owned());
         }
-        let certificate = match (self.cert, self.key) {
-            (None, None) => None,
-            (Some(chain), Some(key)) => Some(Certificate { chain, key }),
-            _ => return Err("--cert and --key belong together: both are PEM files".to_owned()),
-        };
+        if self.cert.is_some() != self.key.is_some() {
+            return Err("--cert and --key belong together: both are PEM files".to_owned());
+        }
         let data = match self.in_memory_persistence {
             true => None,
             false => Some(self.location.unwrap_or_else(|| PathBuf::from(".")).join(DATA)),
@@ -195,17 +193,21 @@ impl AzuriteTable {
         let accounts = accounts.map_err(|problem| format!("{ACCOUNTS}: {problem}"))?;
         let log = if self.debug.is_some() { "debug" } else { "warn" };
         Ok(EmulatorSettings {
-            listen: address(&self.host, self.port),
-            admin_port: self.admin_port,
+            gateway: Settings {
+                listen: Some(address(&self.host, self.port)),
+                admin_listen: Some(format!("127.0.0.1:{}", self.admin_port)),
+                accounts,
+                // The user has named the address.
+                expose_development_account: Some(true),
+                tls_certificate: self.cert,
+                tls_key: self.key,
+                header_timeout: self.keep_alive_timeout.filter(|seconds| *seconds > 0),
+                log: Some(log.to_owned()),
+                ..Settings::default()
+            },
             data,
-            accounts,
-            // The user has named the address.
-            expose: true,
-            certificate,
             other_services: Vec::new(),
             unsigned_tokens: self.oauth.is_some(),
-            idle_seconds: self.keep_alive_timeout.filter(|seconds| *seconds > 0),
-            log,
             log_file: self.debug,
             messages: Messages::AzuriteTable {
                 host: self.host,
@@ -292,10 +294,7 @@ fn accounts_of(text: &str) -> Result<Vec<AccountSettings>, String> {
             1 | 2 => Ok(AccountSettings {
                 name,
                 keys,
-                database_url: Vec::new(),
-                secondary_url: Vec::new(),
-                filter_dialect: None,
-                bearer: None,
+                ..AccountSettings::default()
             }),
             number => Err(format!(
                 "an account has one or two keys, and one here has {number}: write account1:key1;account2:key1:key2"
@@ -341,14 +340,15 @@ mod tests {
             .unwrap()
             .settings()
             .unwrap();
-        assert_eq!(settings.listen, "0.0.0.0:0");
+        let gateway = settings.gateway;
+        assert_eq!(gateway.listen.as_deref(), Some("0.0.0.0:0"));
         assert_eq!(settings.data, Some(PathBuf::from("/tmp/x/table-service-emulator")));
-        assert_eq!((settings.idle_seconds, settings.admin_port), (Some(5), 0));
-        assert!(settings.expose && settings.certificate.is_some());
-        assert_eq!(
-            (settings.log, settings.log_file),
-            ("debug", Some(PathBuf::from("/tmp/log")))
-        );
+        assert_eq!(gateway.admin_listen.as_deref(), Some("127.0.0.1:0"));
+        assert_eq!(gateway.header_timeout, Some(5));
+        assert_eq!(gateway.expose_development_account, Some(true));
+        assert!(gateway.tls_certificate.is_some() && gateway.tls_key.is_some());
+        assert_eq!(gateway.log.as_deref(), Some("debug"));
+        assert_eq!(settings.log_file, Some(PathBuf::from("/tmp/log")));
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
                 (OtherService::Queue, "[::1]:10001".to_owned())
             ]
         );
-        assert_eq!(settings.listen, "0.0.0.0:10002");
+        assert_eq!(settings.gateway.listen.as_deref(), Some("0.0.0.0:10002"));
         assert!(settings.unsigned_tokens && settings.data.is_none());
     }
 

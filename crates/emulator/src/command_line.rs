@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use table_service_gateway::config::Settings;
 
 use crate::messages::Messages;
 use crate::settings::{CommonOptions, EmulatorSettings};
@@ -101,16 +102,16 @@ impl CommandLine {
     pub fn settings(self) -> Result<EmulatorSettings, String> {
         let host = if self.expose { "0.0.0.0" } else { "127.0.0.1" };
         Ok(EmulatorSettings {
-            listen: format!("{host}:{}", self.ports.port),
-            admin_port: self.ports.admin()?,
+            gateway: Settings {
+                listen: Some(format!("{host}:{}", self.ports.port)),
+                admin_listen: Some(format!("127.0.0.1:{}", self.ports.admin()?)),
+                expose_development_account: Some(self.expose),
+                log: Some("warn".to_owned()),
+                ..Settings::default()
+            },
             data: self.data,
-            accounts: Vec::new(),
-            expose: self.expose,
-            certificate: None,
             other_services: Vec::new(),
             unsigned_tokens: false,
-            idle_seconds: None,
-            log: "warn",
             log_file: None,
             messages: if self.quiet { Messages::Quiet } else { Messages::Own },
             names: option_of,

@@ -50,7 +50,14 @@ pub fn run(options: EmulatorSettings) -> Result<(), String> {
         let run_directory = RunDirectory::new(owner)?;
         let directory = run_directory.directory.clone();
         let messages = options.messages.clone();
-        let result = run_in(run_directory, options, installation, owner, kept_data, signals).await;
+        let result = async {
+            let cleaner = Cleaner::start(&directory)?;
+            let result = run_in(&run_directory, options, installation, owner, kept_data, signals).await;
+            drop(run_directory);
+            cleaner.clean();
+            result
+        };
+        let result = result.await;
         // The cleaner may have been killed.
         run_directory::remove_when_left(&directory)?;
         if result.is_ok() {
@@ -61,27 +68,12 @@ pub fn run(options: EmulatorSettings) -> Result<(), String> {
 }
 
 async fn run_in(
-    run_directory: RunDirectory,
-    options: EmulatorSettings,
-    installation: Installation,
-    owner: ServerUser,
-    kept_data: Option<PathBuf>,
-    signals: Signals,
-) -> Result<(), String> {
-    let cleaner = Cleaner::start(&run_directory.directory)?;
-    let result = start_in(&run_directory, options, installation, owner, kept_data, signals).await;
-    drop(run_directory);
-    cleaner.clean();
-    result
-}
-
-async fn start_in(
     run_directory: &RunDirectory,
     options: EmulatorSettings,
     installation: Installation,
     owner: ServerUser,
     kept_data: Option<PathBuf>,
-    signals: Signals,
+    mut signals: Signals,
 ) -> Result<(), String> {
     let installation = installation.for_user(owner, &run_directory.programs())?;
     let settings = postgres::Settings {
@@ -90,20 +82,11 @@ async fn start_in(
         data: kept_data.unwrap_or_else(|| run_directory.server().join("data")),
         directory: run_directory.server(),
         log: run_directory.log()?,
-        databases: match options.accounts.as_slice() {
+        databases: match options.gateway.accounts.as_slice() {
             [] => vec![FIRST_DATABASE.to_owned()],
             accounts => accounts.iter().map(database_of).collect(),
         },
     };
-    serve(options, &installation, &settings, signals).await
-}
-
-async fn serve(
-    options: EmulatorSettings,
-    installation: &Installation,
-    settings: &postgres::Settings,
-    mut signals: Signals,
-) -> Result<(), String> {
     let messages = options.messages.clone();
     let names = options.names;
     let of_config = |error: &ConfigError| under_name_of_option(names, error);
@@ -117,7 +100,7 @@ async fn serve(
     let config = gateway(options, &settings.directory)?;
     run::start_log(&config).map_err(|error| of_config(&error))?;
     let mut server = tokio::select! {
-        server = Server::start(installation, settings) => server?,
+        server = Server::start(&installation, &settings) => server?,
         () = signals.any() => {
             messages.closes();
             return Ok(());
@@ -203,27 +186,17 @@ fn gateway(options: EmulatorSettings, socket: &Path) -> Result<Config, String> {
     }
     let socket = socket.replace('\\', "\\\\").replace('\'', "\\'");
     let url = |database: &str| format!("host='{socket}' user=postgres dbname={database}").into();
-    let mut accounts = options.accounts;
-    for account in &mut accounts {
+    let mut settings = options.gateway;
+    for account in &mut settings.accounts {
         account.database_url = vec![url(&database_of(account))];
     }
-    let (certificate, key) = options.certificate.map(|files| (files.chain, files.key)).unzip();
+    if settings.accounts.is_empty() {
+        settings.database_url = vec![url(FIRST_DATABASE)];
+    }
     let mut config = config::check(Settings {
-        listen: Some(options.listen),
-        admin_listen: Some(format!("127.0.0.1:{}", options.admin_port)),
-        database_url: match accounts.is_empty() {
-            true => vec![url(FIRST_DATABASE)],
-            false => Vec::new(),
-        },
-        accounts,
         explorer: Some(options.more.explorer),
         explorer_address_file: options.more.explorer_address_file,
-        expose_development_account: Some(options.expose),
-        tls_certificate: certificate,
-        tls_key: key,
-        header_timeout: options.idle_seconds,
-        log: Some(options.log.to_owned()),
-        ..Settings::default()
+        ..settings
     })
     .map_err(|error| under_name_of_option(options.names, &error))?;
     config.log_file = options.log_file;

@@ -44,8 +44,8 @@ impl Messages {
                 let others = addresses
                     .others
                     .iter()
-                    .map(|(service, address)| (service.to_string(), *address));
-                for (service, address) in others.chain([(TABLE.to_owned(), addresses.clients)]) {
+                    .map(|(service, address)| (service.name(), *address));
+                for (service, address) in others.chain([(TABLE, addresses.clients)]) {
                     let url = format!("{}://{address}", addresses.scheme);
                     say(&format!("Azurite {service} service is starting at {url}"));
                     say(&format!("Azurite {service} service is successfully listening at {url}"));

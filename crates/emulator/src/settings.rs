@@ -3,33 +3,22 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use table_service_gateway::config::{AccountSettings, ConfigError, ExplorerMode, OtherService};
+use table_service_gateway::config::{ConfigError, ExplorerMode, OtherService, Settings};
 
 use crate::faults::FaultSettings;
 use crate::messages::Messages;
 
 #[derive(Debug)]
 pub struct EmulatorSettings {
-    /// HOST:PORT for clients.
-    pub listen: String,
-    pub admin_port: u16,
+    /// The settings of the gateway. Its accounts have no databases yet; without accounts the development account is served.
+    pub gateway: Settings,
     /// The directory that keeps the tables; without it they are gone at the end.
     pub data: Option<PathBuf>,
-    /// Without their databases. If there are none, the development account is served.
-    pub accounts: Vec<AccountSettings>,
-    /// Whether other machines may connect, although keys are public.
-    pub expose: bool,
-    /// Of HTTPS.
-    pub certificate: Option<Certificate>,
     /// HOST:PORT of services that are not here, which refuse requests.
     pub other_services: Vec<(OtherService, String)>,
     /// Whether unsigned bearer tokens are accepted.
     pub unsigned_tokens: bool,
-    /// The longest time that a connection may be idle.
-    pub idle_seconds: Option<u64>,
-    /// The level of the log.
-    pub log: &'static str,
-    /// Instead of standard error.
+    /// A file for the log instead of standard error.
     pub log_file: Option<PathBuf>,
     pub messages: Messages,
     /// The name that users of this command line know for a setting of the gateway.
@@ -39,17 +28,10 @@ pub struct EmulatorSettings {
 
 /// Returns the problem of a setting of the gateway, under the name of its option.
 pub fn under_name_of_option(names: fn(&str) -> Option<String>, error: &ConfigError) -> String {
-    match names(error.setting()) {
-        Some(name) => format!("{name}: {}", error.problem()),
+    match names(&error.setting) {
+        Some(name) => format!("{name}: {}", error.problem),
         None => error.to_string(),
     }
-}
-
-/// PEM files.
-#[derive(Debug)]
-pub struct Certificate {
-    pub chain: PathBuf,
-    pub key: PathBuf,
 }
 
 /// Options that both command lines have.

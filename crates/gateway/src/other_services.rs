@@ -88,7 +88,7 @@ async fn serve(service: OtherService, scheme: &'static str, stream: impl AsyncRe
         .header_read_timeout(HEAD_TIME)
         .serve_connection(TokioIo::new(stream), answer);
     if let Err(error) = connection.await {
-        tracing::debug!(%error, %service, "a connection ended");
+        tracing::debug!(%error, service = service.name(), "a connection ended");
     }
 }
 

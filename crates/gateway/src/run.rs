@@ -272,15 +272,15 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 
 async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> {
     TcpListener::bind(address).await.map_err(|error| {
-        let problem = format!("cannot listen on {address}: {error}");
-        match error.kind() {
-            ErrorKind::AddrInUse => ConfigError::new(
-                setting,
-                format!("{problem}. Another program listens there: end it, or choose another port; 0 takes a free one"),
-            )
-            .that_may_pass(),
-            ErrorKind::AddrNotAvailable => ConfigError::new(setting, problem).that_may_pass(),
-            _ => ConfigError::new(setting, problem),
+        let more = match error.kind() {
+            ErrorKind::AddrInUse => {
+                ". Another program listens there: end it, or choose another port; 0 takes a free one"
+            }
+            _ => "",
+        };
+        ConfigError {
+            may_pass: matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable),
+            ..ConfigError::new(setting, format!("cannot listen on {address}: {error}{more}"))
         }
     })
 }

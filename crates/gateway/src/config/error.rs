@@ -5,10 +5,12 @@ use std::fmt;
 /// A setting that cannot be used. `Display` names it.
 #[derive(Debug)]
 pub struct ConfigError {
-    setting: String,
-    problem: String,
+    /// The name of the setting in the configuration file.
+    pub setting: String,
+    /// The problem, without that name.
+    pub problem: String,
     /// Whether it may be right at another time, as an address that another program uses now.
-    may_pass: bool,
+    pub may_pass: bool,
 }
 
 impl ConfigError {
@@ -18,31 +20,6 @@ impl ConfigError {
             problem: problem.to_string(),
             may_pass: false,
         }
-    }
-
-    /// Says that the setting may be right at another time.
-    #[must_use]
-    pub fn that_may_pass(mut self) -> ConfigError {
-        self.may_pass = true;
-        self
-    }
-
-    /// Returns whether the setting may be right at another time.
-    #[must_use]
-    pub fn may_pass(&self) -> bool {
-        self.may_pass
-    }
-
-    /// Returns the name of the setting in the configuration file.
-    #[must_use]
-    pub fn setting(&self) -> &str {
-        &self.setting
-    }
-
-    /// Returns the problem, without the name of the setting.
-    #[must_use]
-    pub fn problem(&self) -> &str {
-        &self.problem
     }
 }
 

@@ -10,7 +10,7 @@ use table_service_model::Secret;
 use super::filter_dialect::FilterDialect;
 
 /// One of `[[accounts]]` in the file.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountSettings {
     pub name: String,

@@ -1,7 +1,5 @@
 //! The services that azurite has beside tables. An emulator refuses their requests.
 
-use std::fmt;
-
 /// A service that is not the Table service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OtherService {
@@ -24,11 +22,5 @@ impl OtherService {
             OtherService::Blob => "Blob",
             OtherService::Queue => "Queue",
         }
-    }
-}
-
-impl fmt::Display for OtherService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

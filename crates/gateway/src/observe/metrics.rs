@@ -30,39 +30,9 @@ struct RequestLabels {
     code: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OperationLabels {
-    operation: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FaultLabels {
-    fault: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AccountLabels {
-    account: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FeedLabels {
-    account: String,
-    feed: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct NodeLabels {
-    account: String,
-    node: LabelText,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PartitionLabels {
-    account: String,
-    table: LabelText,
-    partition: LabelText,
-}
+/// Names of labels with their values.
+type Labels<const N: usize, T> = [(&'static str, T); N];
+type NodeLabels = Labels<2, LabelText>;
 
 /// A label value that clients or operators choose. The encoder does not escape values, so this does.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -92,15 +62,15 @@ macro_rules! register {
 /// The counts since the start.
 pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
-    durations: Family<OperationLabels, Histogram, fn() -> Histogram>,
-    faults: Family<FaultLabels, Counter>,
+    durations: Family<Labels<1, &'static str>, Histogram, fn() -> Histogram>,
+    faults: Family<Labels<1, &'static str>, Counter>,
     received: Counter,
     sent: Counter,
     pub connections: Gauge<i64, AtomicI64>,
     pub refused_connections: Counter<u64, AtomicU64>,
     pub active_requests: Gauge<i64, AtomicI64>,
-    expired: Family<AccountLabels, Counter>,
-    expiry_staleness: Family<AccountLabels, Gauge<f64, AtomicU64>>,
+    expired: Family<Labels<1, String>, Counter>,
+    expiry_staleness: Family<Labels<1, String>, Gauge<f64, AtomicU64>>,
     /// The change feeds of each account's database.
     feeds: Mutex<BTreeMap<String, Vec<ChangeFeed>>>,
     hot: Mutex<HotPartitions>,
@@ -144,10 +114,10 @@ impl Metrics {
         };
         self.requests.get_or_create(&labels).inc();
         self.durations
-            .get_or_create(&OperationLabels { operation })
+            .get_or_create(&[("operation", operation)])
             .observe(outcome.duration.as_secs_f64());
         if let Some(fault) = event.fault {
-            self.faults.get_or_create(&FaultLabels { fault }).inc();
+            self.faults.get_or_create(&[("fault", fault)]).inc();
         }
         self.received.inc_by(event.request_bytes as u64);
         self.sent.inc_by(outcome.response_bytes as u64);
@@ -160,33 +130,25 @@ impl Metrics {
     /// Counts the entities that a sweep has removed because they have expired. What expired before `oldest` was removed; `None`
     /// says that entities of no table expire.
     pub fn swept(&self, account: &str, deleted: u64, oldest: Option<SystemTime>) {
-        let labels = AccountLabels {
-            account: account.to_owned(),
-        };
+        let labels = [("account", account.to_owned())];
         self.expired.get_or_create(&labels).inc_by(deleted);
         // The clock of the database may be ahead.
         let late = oldest.map_or(Duration::ZERO, |oldest| oldest.elapsed().unwrap_or_default());
         self.expiry_staleness.get_or_create(&labels).set(late.as_secs_f64());
     }
 
-    fn of_feeds(&self) -> (Family<FeedLabels, Gauge>, Family<FeedLabels, Gauge>) {
-        let (retained, lost) = (
-            Family::<FeedLabels, Gauge>::default(),
-            Family::<FeedLabels, Gauge>::default(),
-        );
+    fn of_feeds(&self) -> [Family<Labels<2, String>, Gauge>; 2] {
+        let [retained, lost] = <[Family<Labels<2, String>, Gauge>; 2]>::default();
         let all = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         for (account, feed) in all
             .iter()
             .flat_map(|(account, feeds)| feeds.iter().map(move |feed| (account, feed)))
         {
-            let labels = FeedLabels {
-                account: account.clone(),
-                feed: feed.name.clone(),
-            };
+            let labels = [("account", account.clone()), ("feed", feed.name.clone())];
             retained.get_or_create(&labels).set(feed.retained_bytes);
             lost.get_or_create(&labels).set(i64::from(feed.is_lost));
         }
-        (retained, lost)
+        [retained, lost]
     }
 
     /// Takes the change feeds of an account's database.
@@ -199,7 +161,7 @@ impl Metrics {
     ///
     /// `held_bytes` is the memory of bodies and answers, `databases` has every account's name with its database.
     pub fn text<'a>(&self, held_bytes: usize, databases: impl Iterator<Item = (&'a str, &'a Database)>) -> String {
-        let (retained, lost) = self.of_feeds();
+        let [retained, lost] = self.of_feeds();
 
         let held = Gauge::<i64, AtomicI64>::default();
         held.set(i64::try_from(held_bytes).unwrap_or(i64::MAX));
@@ -208,12 +170,9 @@ impl Metrics {
         let (timeouts, at_owner): (Family<NodeLabels, Counter>, Family<NodeLabels, Counter>) = Default::default();
         let (primary, serving) = (gauges(), gauges());
         let lag: Family<NodeLabels, Gauge<f64, AtomicU64>> = Family::default();
-        let last_sync: Family<AccountLabels, Gauge> = Family::default();
+        let last_sync: Family<Labels<1, String>, Gauge> = Family::default();
         for (account, database) in databases {
-            let labels = |node: &str| NodeLabels {
-                account: account.to_owned(),
-                node: LabelText(node.to_owned()),
-            };
+            let labels = |node: &str| [("account", account), ("node", node)].map(text_of);
             let standbys = database.standby_states().map(|(node, _)| node);
             for node in database.nodes().chain(standbys) {
                 let (labels, status) = (labels(&node.name), node.status());
@@ -235,22 +194,17 @@ impl Metrics {
                 }
             }
             if let Some(Answer::Live(second)) = database.secondary().map(Secondary::peek) {
-                let account = account.to_owned();
-                last_sync.get_or_create(&AccountLabels { account }).set(second);
+                last_sync.get_or_create(&[("account", account.to_owned())]).set(second);
             }
         }
 
-        let hot = Family::<PartitionLabels, Gauge>::default();
+        let hot = Family::<Labels<3, LabelText>, Gauge>::default();
         let top = {
             let hot = self.hot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             hot.top(HOT_PARTITIONS)
         };
         for ((account, table, partition), count) in top {
-            let labels = PartitionLabels {
-                account,
-                table: LabelText(table),
-                partition: LabelText(partition),
-            };
+            let labels = [("account", &*account), ("table", &*table), ("partition", &*partition)].map(text_of);
             hot.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
 
@@ -288,6 +242,10 @@ impl Metrics {
         let _ = encode(&mut text, &registry);
         text
     }
+}
+
+fn text_of((name, value): (&'static str, &str)) -> (&'static str, LabelText) {
+    (name, LabelText(value.to_owned()))
 }
 
 fn gauges() -> Family<NodeLabels, Gauge> {
