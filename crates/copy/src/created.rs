@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-/// Only the user of the program reads it.
-const PRIVATE: u32 = 0o600;
-/// As the umask says.
-const SHARED: u32 = 0o666;
+/// The mode of a file that only the user of the program reads.
+pub const PRIVATE: u32 = 0o600;
+/// The mode of a file that others read as the umask says.
+pub const SHARED: u32 = 0o666;
 
 fn no_follow() -> i32 {
     // The flags of Linux fit.
@@ -26,13 +26,12 @@ fn no_follow() -> i32 {
 ///
 /// # Errors
 /// What the operating system says: the file of another user, in a directory that keeps it, stays.
-pub fn anew(path: &Path) -> Result<File> {
-    create(path, SHARED)
-}
-
-/// Does the same as [`anew`], but makes a file for the user alone.
-pub fn anew_private(path: &Path) -> Result<File> {
-    create(path, PRIVATE)
+pub fn anew(path: &Path, mode: u32) -> Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    create_new(path, mode)
 }
 
 /// Opens a file of anybody to read it.
@@ -47,14 +46,6 @@ pub fn read_only(path: &Path) -> Result<File> {
         return Err(Error::new(ErrorKind::InvalidInput, "it is no file"));
     }
     Ok(file)
-}
-
-fn create(path: &Path, mode: u32) -> Result<File> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    create_new(path, mode)
 }
 
 fn create_new(path: &Path, mode: u32) -> Result<File> {
@@ -97,16 +88,7 @@ pub fn again(path: &Path) -> Result<File> {
 ///
 /// # Errors
 /// As [`again`]; another run that has the file open.
-pub fn alone(path: &Path) -> Result<File> {
-    alone_with(path, SHARED)
-}
-
-/// Does the same as [`alone`], but makes a file for the user alone.
-pub fn alone_private(path: &Path) -> Result<File> {
-    alone_with(path, PRIVATE)
-}
-
-fn alone_with(path: &Path, mode: u32) -> Result<File> {
+pub fn alone(path: &Path, mode: u32) -> Result<File> {
     let file = match again(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => create_new(path, mode)?,
         file => file?,
@@ -171,10 +153,10 @@ pub fn contents(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Puts a whole file into the place of another one. `private`: for the user alone.
-pub fn replaced(path: &Path, bytes: &[u8], private: bool) -> Result<()> {
+/// Puts a whole file into the place of another one.
+pub fn replaced(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let temporary = beside(path, ".new");
-    let mut file = create(&temporary, if private { PRIVATE } else { SHARED })?;
+    let mut file = anew(&temporary, mode)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)
@@ -209,14 +191,14 @@ mod tests {
             std::os::unix::fs::symlink(&victim, &link).unwrap();
         };
         put();
-        anew(&link).unwrap().write_all(b"new").unwrap();
+        anew(&link, SHARED).unwrap().write_all(b"new").unwrap();
         put();
         assert!(again(&link).is_err() && appended(&link).is_err() && contents(&link, 100).is_err());
-        replaced(&link, b"new", true).unwrap();
+        replaced(&link, b"new", PRIVATE).unwrap();
         assert_eq!(std::fs::metadata(&link).unwrap().mode() & 0o777, 0o600);
         let waiting = beside(&link, ".new");
         std::os::unix::fs::symlink(&victim, &waiting).unwrap();
-        replaced(&link, b"newer", true).unwrap();
+        replaced(&link, b"newer", PRIVATE).unwrap();
         assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
         assert_eq!(contents(&link, 5).unwrap().unwrap(), b"newer");
         assert!(contents(&link, 4).is_err());
@@ -227,9 +209,9 @@ mod tests {
     fn a_file_is_for_one_run_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("changes");
-        let first = alone(&path).unwrap();
-        assert_eq!(alone(&path).unwrap_err().kind(), ErrorKind::ResourceBusy);
+        let first = alone(&path, SHARED).unwrap();
+        assert_eq!(alone(&path, SHARED).unwrap_err().kind(), ErrorKind::ResourceBusy);
         drop(first);
-        alone(&path).unwrap();
+        alone(&path, SHARED).unwrap();
     }
 }

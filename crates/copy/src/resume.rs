@@ -265,7 +265,7 @@ impl Journal {
         let mut bytes = serde_json::to_vec(&*lock(&self.state)).map_err(|error| failed(&error))?;
         let checksum = checksum(&bytes);
         bytes.extend_from_slice(checksum.as_bytes());
-        created::replaced(path, &bytes, true).map_err(|error| failed(&error))?;
+        created::replaced(path, &bytes, created::PRIVATE).map_err(|error| failed(&error))?;
         *saved = Instant::now();
         Ok(())
     }

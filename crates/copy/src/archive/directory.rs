@@ -106,10 +106,10 @@ impl Directory {
             }
         }
         let lock = self.of("lock");
-        let file =
-            created::alone_private(&lock).map_err(|error| Failure::new(format!("{}: {error}", lock.display())))?;
+        let file = created::alone(&lock, created::PRIVATE)
+            .map_err(|error| Failure::new(format!("{}: {error}", lock.display())))?;
         // Readers lock it, so that nothing goes while they read; it may be locked now.
-        let _ = created::alone_private(&self.of("reading"));
+        let _ = created::alone(&self.of("reading"), created::PRIVATE);
         Ok(Reading { _lock: Some(file) })
     }
 
@@ -128,7 +128,7 @@ impl Directory {
 
     /// Takes the lock under which files are removed; `None` if somebody reads.
     pub fn remove_lock(&self) -> Result<Option<Reading>, Failure> {
-        match created::alone_private(&self.of("reading")) {
+        match created::alone(&self.of("reading"), created::PRIVATE) {
             Ok(file) => Ok(Some(Reading { _lock: Some(file) })),
             Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(None),
             Err(error) => Err(self.failed(&error)),
@@ -193,7 +193,7 @@ impl Directory {
             }
             // The files that it names have their names on the disk before it has its own.
             self.sync()?;
-            created::replaced(&newest, &bytes, true)?;
+            created::replaced(&newest, &bytes, created::PRIVATE)?;
             self.sync()
         };
         replace().map_err(|error| self.failed(&error))

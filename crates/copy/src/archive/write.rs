@@ -77,7 +77,7 @@ impl SegmentWriter {
     pub fn begin(directory: &Directory, number: u64, epoch: u32) -> Result<SegmentWriter, Failure> {
         let path = directory.file(Kind::Segment, number);
         let name = path.display().to_string();
-        let file = created::anew_private(&path).map_err(|error| Failure::new(format!("{name}: {error}")))?;
+        let file = created::anew(&path, created::PRIVATE).map_err(|error| Failure::new(format!("{name}: {error}")))?;
         Ok(SegmentWriter {
             file,
             name,
@@ -185,7 +185,7 @@ impl BaseWriter {
     pub fn begin(directory: &Directory, number: u64) -> Result<BaseWriter, Failure> {
         let path = directory.file(Kind::Base, number);
         let name = path.display().to_string();
-        let begin = || frame(&created::anew_private(&path)?, Sha256::new(), 0);
+        let begin = || frame(&created::anew(&path, created::PRIVATE)?, Sha256::new(), 0);
         Ok(BaseWriter {
             frame: begin().map_err(|error| Failure::new(format!("{name}: {error}")))?,
             name,

@@ -12,9 +12,10 @@ pub const SERVICE_FILE: &str = "service-properties.json";
 pub const POLICIES_ENDING: &str = ".policies.json";
 
 /// How entities stand in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Layout {
     /// One entity a line, as JSON with types
+    #[default]
     Jsonl,
     /// Columns `Name` and `Name@type`, as Azure Storage Explorer has it
     Csv,
@@ -25,7 +26,7 @@ pub enum Layout {
 }
 
 /// A layout, compressed with zstd or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Format {
     pub layout: Layout,
     pub compressed: bool,

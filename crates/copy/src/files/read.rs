@@ -30,6 +30,11 @@ pub struct Options<'o> {
     pub account: Option<&'o str>,
 }
 
+/// What messages call a file, or standard input.
+pub fn name_of(path: Option<&Path>) -> String {
+    path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string())
+}
+
 /// Opens a file, or standard input. A compressed file is checked to its end first: its checksum stands there, and damaged
 /// bits must not be read as other entities.
 ///
@@ -171,7 +176,7 @@ pub fn read(
     send: &mut dyn FnMut(Chunk) -> bool,
     note: &mut dyn FnMut(String),
 ) -> Result<(), Failure> {
-    let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
+    let name = name_of(path);
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{name}: {error}"));
     let again = || open(path, options.format);
     let raw = again().map_err(|error| failed(&error))?;

@@ -54,9 +54,7 @@ impl FileSource {
 
     /// What reports call it.
     pub fn name(&self) -> String {
-        self.path
-            .as_deref()
-            .map_or_else(|| "standard input".to_owned(), |path| path.display().to_string())
+        read::name_of(self.path.as_deref())
     }
 
     /// The tables that there are, each with its files.
@@ -151,13 +149,9 @@ impl FileSource {
     }
 
     fn format_of(&self, path: Option<&Path>) -> Result<Format, Failure> {
-        let default = Format {
-            layout: Layout::Jsonl,
-            compressed: false,
-        };
         path.and_then(Format::of_path)
             .or(self.options.format)
-            .or(if path.is_none() { Some(default) } else { None })
+            .or(path.is_none().then(Format::default))
             .ok_or_else(|| {
                 Failure::usage(format!(
                     "{}: the format cannot be told from the name; give it with --format.",

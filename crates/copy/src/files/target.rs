@@ -1,5 +1,6 @@
 //! Files as a target.
 
+use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -35,16 +36,12 @@ impl FileTarget {
     /// A format that is only read.
     pub fn new(path: Option<PathBuf>, options: &FileOptions) -> Result<FileTarget, Failure> {
         let (format, delimiter) = (options.format, options.delimiter);
-        let default = Format {
-            layout: Layout::Jsonl,
-            compressed: false,
-        };
         let Some(path) = path else {
             output::for_data()?;
             return FileTarget {
                 path: None,
                 is_directory: false,
-                format: format.unwrap_or(default),
+                format: format.unwrap_or_default(),
                 delimiter,
             }
             .checked();
@@ -52,7 +49,7 @@ impl FileTarget {
         let by_name = Format::of_path(&path);
         let is_directory = path.is_dir() || (by_name.is_none() && !path.exists() && !is_device(&path));
         FileTarget {
-            format: format.or(if is_directory { None } else { by_name }).unwrap_or(default),
+            format: format.or(by_name.filter(|_| !is_directory)).unwrap_or_default(),
             is_directory,
             path: Some(path),
             delimiter,
@@ -70,9 +67,7 @@ impl FileTarget {
     }
 
     pub fn name(&self) -> String {
-        self.path
-            .as_deref()
-            .map_or_else(|| "standard output".to_owned(), |path| path.display().to_string())
+        name_of(self.path.as_deref())
     }
 
     pub fn is_stream(&self) -> bool {
@@ -129,7 +124,7 @@ impl FileTarget {
         };
         let file = path.join(name);
         std::fs::create_dir_all(path)
-            .and_then(|()| created::replaced(&file, text.as_bytes(), false))
+            .and_then(|()| created::replaced(&file, text.as_bytes(), created::SHARED))
             .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
         Ok(true)
     }
@@ -224,7 +219,7 @@ impl Writer {
                     let part = created::beside(file, PART);
                     let handle = match length {
                         Some(length) => part_again(&part, length)?,
-                        None => created::anew(&part)?,
+                        None => created::anew(&part, created::SHARED)?,
                     };
                     let raw = handle.try_clone()?;
                     (Destination::Part(handle, part), Box::new(raw))
@@ -308,39 +303,10 @@ impl Writer {
 
     /// Ends the file and gives it its name.
     pub fn finish(mut self) -> Result<(), Failure> {
-        self.end().map_err(|error| self.failed(&error))?;
-        let spool = match &self.destination {
-            Destination::Part(spool, _) | Destination::Unnamed(spool) => spool,
-            Destination::Through => return Ok(()),
-        };
-        let (failed, file) = (|error: std::io::Error| self.failed(&error), self.file.as_deref());
-        match (&self.destination, file) {
-            (Destination::Part(_, part), Some(file)) if self.format.layout == Layout::Csv => {
-                let rows = created::beside(file, ".csv-part");
-                let target = created::anew(&rows).map_err(failed)?;
-                let written = target
-                    .try_clone()
-                    .map_err(failed)
-                    .and_then(|raw| self.to_csv(spool, Box::new(raw)))
-                    .and_then(|()| target.sync_all().map_err(failed))
-                    .and_then(|()| std::fs::rename(&rows, file).map_err(failed));
-                if let Err(failure) = written {
-                    // What it says is the first error.
-                    let _ = std::fs::remove_file(&rows);
-                    return Err(failure);
-                }
-                std::fs::remove_file(part).map_err(failed)
-            }
-            (Destination::Part(_, part), Some(file)) => {
-                let synced = spool.sync_all().and_then(|()| std::fs::rename(part, file));
-                synced.map_err(failed)
-            }
-            _ => self.to_csv(spool, stream(file).map_err(failed)?),
-        }
+        self.end().map_err(|error| self.failed(&error))
     }
 
-    /// Writes the end of the document.
-    fn end(&mut self) -> std::io::Result<()> {
+    fn end(&mut self) -> Done {
         let end: &[u8] = match (self.format.layout, self.any) {
             (Layout::Azcopy, true) => b"\n]\n",
             (Layout::Azcopy, false) => b"[]\n",
@@ -349,58 +315,71 @@ impl Writer {
             _ => b"",
         };
         self.output.write_all(end)?;
-        self.output.end_frame()
-    }
-
-    /// Writes lines of JSON as CSV, reading them twice: for the names of the properties, and for the rows.
-    fn to_csv(&self, spool: &File, raw: Box<dyn Write + Send>) -> Result<(), Failure> {
-        let failed = |error: &dyn std::fmt::Display| self.failed(error);
-        let mut names = Names::default();
-        // Keys and Timestamp have a column each.
-        let most = (MOST_COLUMNS - 3) / 2;
-        self.each(spool, &mut |record| {
-            if names.add(&record.as_entity()) > most {
-                return Err(failed(&format!(
-                    "its entities have more than {most} different properties, too many for columns; write jsonl"
-                )));
+        self.output.end_frame()?;
+        match (&self.destination, self.file.as_deref()) {
+            (Destination::Through, _) => {}
+            (Destination::Part(spool, part), Some(file)) if self.format.layout == Layout::Csv => {
+                let rows = created::beside(file, ".csv-part");
+                let target = created::anew(&rows, created::SHARED)?;
+                let write = || -> Done {
+                    self.to_csv(spool, Box::new(target.try_clone()?))?;
+                    target.sync_all()?;
+                    Ok(std::fs::rename(&rows, file)?)
+                };
+                if let Err(error) = write() {
+                    // What it says is the first error.
+                    let _ = std::fs::remove_file(&rows);
+                    return Err(error);
+                }
+                std::fs::remove_file(part)?;
             }
-            Ok(())
-        })?;
-        let mut output = Output::new(raw);
-        if self.format.compressed {
-            output.begin_frame().map_err(|error| failed(&error))?;
-        }
-        {
-            let mut rows = writer(&mut output, self.delimiter, BUFFER);
-            names.write_header(&mut rows).map_err(|error| failed(&error))?;
-            self.each(spool, &mut |record| {
-                names
-                    .write(&mut rows, &record.as_entity())
-                    .map_err(|error| failed(&error))
-            })?;
-            rows.flush().map_err(|error| failed(&error))?;
-        }
-        output.end_frame().map_err(|error| failed(&error))
-    }
-
-    /// Reads the lines that this program has written.
-    fn each(&self, mut spool: &File, take: &mut dyn FnMut(&Record) -> Result<(), Failure>) -> Result<(), Failure> {
-        let failed = |error: &dyn std::fmt::Display| self.failed(error);
-        let mut begin = || -> std::io::Result<Input<'_>> {
-            spool.rewind()?;
-            Input::new(zstd::Decoder::with_buffer(BufReader::with_capacity(BUFFER, spool))?)
-        };
-        let mut input = begin().map_err(|error| failed(&error))?;
-        let mut line = Vec::new();
-        while lines::next(&mut input, &mut line)
-            .map_err(|error| failed(&error))?
-            .is_some()
-        {
-            let text = std::str::from_utf8(&line).map_err(|error| failed(&error))?;
-            take(&Record::from_json(text).map_err(|error| failed(&error))?)?;
+            (Destination::Part(spool, part), Some(file)) => {
+                spool.sync_all()?;
+                std::fs::rename(part, file)?;
+            }
+            (Destination::Part(spool, _) | Destination::Unnamed(spool), file) => self.to_csv(spool, stream(file)?)?,
         }
         Ok(())
     }
+
+    /// Writes lines of JSON as CSV, reading them twice: for the names of the properties, and for the rows.
+    fn to_csv(&self, spool: &File, raw: Box<dyn Write + Send>) -> Done {
+        let mut names = Names::default();
+        // Keys and Timestamp have a column each.
+        let most = (MOST_COLUMNS - 3) / 2;
+        each(spool, &mut |record| match names.add(&record.as_entity()) > most {
+            false => Ok(()),
+            true => Err(format!(
+                "its entities have more than {most} different properties, too many for columns; write jsonl"
+            )
+            .into()),
+        })?;
+        let mut output = Output::new(raw);
+        if self.format.compressed {
+            output.begin_frame()?;
+        }
+        {
+            let mut rows = writer(&mut output, self.delimiter, BUFFER);
+            names.write_header(&mut rows)?;
+            each(spool, &mut |record| Ok(names.write(&mut rows, &record.as_entity())?))?;
+            rows.flush()?;
+        }
+        Ok(output.end_frame()?)
+    }
+}
+
+type Done = Result<(), Box<dyn Error>>;
+
+/// Reads the lines that this program has written.
+fn each(mut spool: &File, take: &mut dyn FnMut(&Record) -> Done) -> Done {
+    spool.rewind()?;
+    let mut input = Input::new(zstd::Decoder::with_buffer(BufReader::with_capacity(BUFFER, spool))?)?;
+    let mut line = Vec::new();
+    while lines::next(&mut input, &mut line)?.is_some() {
+        let record = Record::from_json(std::str::from_utf8(&line)?).map_err(|error| error.to_string())?;
+        take(&record)?;
+    }
+    Ok(())
 }
 
 fn name_of(file: Option<&Path>) -> String {
@@ -419,7 +398,9 @@ fn stream(file: Option<&Path>) -> std::io::Result<Box<dyn Write + Send>> {
 fn part_again(part: &Path, length: u64) -> std::io::Result<File> {
     let mut handle = match created::again(part) {
         // Nothing was written.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && length == 0 => created::anew(part)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && length == 0 => {
+            created::anew(part, created::SHARED)?
+        }
         handle => handle?,
     };
     if handle.metadata()?.len() < length {

@@ -52,7 +52,7 @@ impl Lines {
                         path.display()
                     )));
                 }
-                let mut file = created::alone(&path).map_err(named)?;
+                let mut file = created::alone(&path, created::SHARED).map_err(named)?;
                 let end = whole_lines(&mut file).map_err(named)?.ok_or_else(|| {
                     Failure::new(format!(
                         "{}: it is no file of changes, so it stays as it is.",
