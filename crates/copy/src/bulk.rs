@@ -14,6 +14,7 @@ use crate::pipeline::Pace;
 use crate::progress::Counters;
 use crate::record::{Chunk, Position, Range};
 use crate::rejects::Rejects;
+use crate::report::rate;
 use crate::rest::{KeyReader, RestDeleter, RestSource};
 use crate::resume::{Journal, Part};
 use crate::selection::Selection;
@@ -38,11 +39,7 @@ pub struct DeleteReport {
 
 impl DeleteReport {
     pub fn text(&self) -> String {
-        let rate = if self.seconds > 0.0 {
-            self.deleted as f64 / self.seconds
-        } else {
-            0.0
-        };
+        let rate = rate(self.deleted, self.seconds);
         let mut lines = vec![
             format!(
                 "{}: {} read, {} deleted, {} gone already, {} changed meanwhile and no longer selected, {} rejected",
@@ -152,10 +149,7 @@ impl Delete {
             None => {
                 let ranges = match &self.bulk.source {
                     Source::Rest(source) => self.bulk.ranges(source, table).await?,
-                    Source::Sql(_) | Source::Files(_) | Source::Archive(_) => vec![Range::Keys {
-                        after: None,
-                        until: None,
-                    }],
+                    Source::Sql(_) | Source::Files(_) | Source::Archive(_) => vec![Range::WHOLE],
                 };
                 self.journal.begin(table, &ranges)
             }

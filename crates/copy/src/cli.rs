@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,16 +30,6 @@ pub struct CommandLine {
     pub command: Option<Command>,
     #[command(flatten)]
     pub copy: CopyArguments,
-}
-
-impl CommandLine {
-    /// Reads the arguments. An error repeats no value of theirs: a key or a URL may stand in the wrong place.
-    ///
-    /// # Errors
-    /// What is wrong, or what is asked for (`--help`, `--version`).
-    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
-        table_service_command_line::read(arguments)
-    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -24,7 +24,8 @@ pub mod exit {
 #[derive(Debug, Clone)]
 pub struct Failure {
     message: String,
-    code: u8,
+    /// The exit status.
+    pub code: u8,
 }
 
 impl Failure {
@@ -40,10 +41,6 @@ impl Failure {
             message: printable::message(&message.into()),
             code: exit::USAGE,
         }
-    }
-
-    pub fn exit_code(&self) -> u8 {
-        self.code
     }
 }
 

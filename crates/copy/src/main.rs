@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
+use table_service_command_line::read;
 use table_service_copy::cli::CommandLine;
 use table_service_copy::run;
 
 fn main() -> ExitCode {
-    let command_line = CommandLine::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let command_line: CommandLine = read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             run::tell(&format!("table-service-copy: {failure}"));
-            failure.exit_code()
+            failure.code
         }
     };
     // A thread that still reads a file does not keep the program.

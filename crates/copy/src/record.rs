@@ -154,6 +154,14 @@ pub enum Range {
     Stream,
 }
 
+impl Range {
+    /// A whole table of a database.
+    pub const WHOLE: Range = Range::Keys {
+        after: None,
+        until: None,
+    };
+}
+
 /// How far a range is read: where to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

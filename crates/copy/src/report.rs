@@ -2,6 +2,11 @@
 
 use serde::Serialize;
 
+/// How many entities there were in a second.
+pub fn rate(entities: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { entities as f64 / seconds } else { 0.0 }
+}
+
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TableReport {
     pub table: String,
@@ -65,11 +70,7 @@ impl Report {
             ));
         }
         let sum = self.sum();
-        let rate = if self.seconds > 0.0 {
-            sum.read as f64 / self.seconds
-        } else {
-            0.0
-        };
+        let rate = rate(sum.read, self.seconds);
         lines.push(format!(
             "{} tables, {} entities in {:.1} s, {rate:.0} a second",
             self.tables.len(),

@@ -81,7 +81,8 @@ pub struct Journal {
     path: Option<PathBuf>,
     state: Mutex<State>,
     saved: Mutex<Instant>,
-    resumed: bool,
+    /// Whether an earlier run has begun this copy.
+    pub is_resumed: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -111,7 +112,7 @@ impl Journal {
             followed: Followed::default(),
             relations: BTreeMap::new(),
         };
-        let mut resumed = false;
+        let mut is_resumed = false;
         if let Some(path) = &path {
             let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
             match created::contents(path, LARGEST) {
@@ -133,7 +134,7 @@ impl Journal {
                         ));
                     }
                     state = read;
-                    resumed = true;
+                    is_resumed = true;
                 }
                 Ok(None) => {}
                 Err(error) => return Err(failed(&error)),
@@ -143,16 +144,11 @@ impl Journal {
             path,
             state: Mutex::new(state),
             saved: Mutex::new(Instant::now()),
-            resumed,
+            is_resumed,
         };
         // A file that cannot be written is found now, not after an hour.
         journal.save()?;
         Ok(journal)
-    }
-
-    /// Returns whether an earlier run has begun this copy.
-    pub fn is_resumed(&self) -> bool {
-        self.resumed
     }
 
     pub fn followed(&self) -> Followed {
@@ -297,13 +293,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("resume");
         let journal = Journal::open(Some(path.clone()), job("b")).unwrap();
-        assert!(!journal.is_resumed());
+        assert!(!journal.is_resumed);
         journal.begin("T", &[Range::Filter(None), Range::Stream]);
         journal.set_position("T", 1, Position::Records(7));
         journal.set_length("T", 70);
         journal.save().unwrap();
         let again = Journal::open(Some(path.clone()), job("b")).unwrap();
-        assert!(again.is_resumed() && !again.is_done("T"));
+        assert!(again.is_resumed && !again.is_done("T"));
         let parts = again.parts("T").unwrap();
         assert_eq!(parts[0].position, None);
         assert_eq!(parts[1].position, Some(Position::Records(7)));

@@ -144,7 +144,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     let copy = Arc::new(CopyContext {
         mode: WriteMode {
             on_conflict: arguments.on_conflict,
-            resumed: journal.is_resumed(),
+            resumed: journal.is_resumed,
         },
         source,
         target,

@@ -72,10 +72,7 @@ mod tests {
         assert_eq!(Selection::read(Some(" A eq 1 ")).unwrap().text(), Some("A eq 1"));
         for wrong in ["A eq", "A eq 1) or (true", "A eq 'x", "eq"] {
             let said = Selection::read(Some(wrong)).err().unwrap();
-            assert!(
-                said.exit_code() == 2 && said.to_string().contains("InvalidInput"),
-                "{said}"
-            );
+            assert!(said.code == 2 && said.to_string().contains("InvalidInput"), "{said}");
         }
     }
 
@@ -88,7 +85,7 @@ mod tests {
             ("A eq null", "InvalidInput"),
         ] {
             let said = Selection::read(Some(extended)).err().unwrap();
-            assert!(said.exit_code() == 2 && said.to_string().contains(code), "{said}");
+            assert!(said.code == 2 && said.to_string().contains(code), "{said}");
         }
     }
 

@@ -62,7 +62,7 @@ pub struct SegmentWriter {
     file: File,
     name: String,
     /// What is on the disk, with every page that has ended.
-    segment: Segment,
+    pub segment: Segment,
     hash: Sha256,
     page: Option<Page>,
 }
@@ -165,11 +165,6 @@ impl SegmentWriter {
         self.hash = hashed.hash;
         Ok(())
     }
-
-    /// What is on the disk.
-    pub fn segment(&self) -> &Segment {
-        &self.segment
-    }
 }
 
 /// Writes a base, in the order of keys.
@@ -255,7 +250,7 @@ mod tests {
         add(&mut writer, "a\n", 2);
         add(&mut writer, "b\n", 2);
         writer.end_page().unwrap();
-        let first = writer.segment().clone();
+        let first = writer.segment.clone();
         assert_eq!(
             (first.first, first.last, first.contents.lines, first.contents.raw),
             (Position(2), Position(2), 2, 4)
@@ -265,7 +260,7 @@ mod tests {
         writer.undo().unwrap();
         add(&mut writer, "c\n", 4);
         writer.end_page().unwrap();
-        let second = writer.segment().clone();
+        let second = writer.segment.clone();
         assert_eq!(lines_of(&directory, &second), ["a", "b", "c"]);
         assert_eq!(
             lines_of(&directory, &first),
@@ -282,7 +277,7 @@ mod tests {
             assert_eq!(std::fs::read(directory.file(Kind::Segment, 1)).unwrap(), whole);
             add(&mut again, "d\n", 5);
             again.end_page().unwrap();
-            assert_eq!(lines_of(&directory, again.segment()), ["a", "b", "d"]);
+            assert_eq!(lines_of(&directory, &again.segment), ["a", "b", "d"]);
         }
         for at in 0..whole.len() {
             let mut changed = whole.clone();

@@ -503,11 +503,7 @@ impl<'a> Keeper<'a> {
     async fn copy_base(&self, frozen: &Frozen, number: u64) -> Result<Option<Contents>, Failure> {
         let mut writer = block_in_place(|| BaseWriter::begin(&self.directory, number))?;
         let (sender, mut chunks) = channel(2);
-        let whole = Range::Keys {
-            after: None,
-            until: None,
-        };
-        let reading = frozen.source.read(&frozen.name, &whole, None, sender);
+        let reading = frozen.source.read(&frozen.name, &Range::WHOLE, None, sender);
         let writing = async {
             while let Some(chunk) = chunks.recv().await {
                 if let Some(reject) = chunk.rejects.first() {
@@ -603,7 +599,7 @@ impl<'a> Keeper<'a> {
             let has_more = count >= PAGE.unsigned_abs();
             if let Some(writer) = &mut self.writer {
                 block_in_place(|| writer.end_page())?;
-                let segment = writer.segment().clone();
+                let segment = writer.segment.clone();
                 if segment.contents.lines > 0 {
                     self.is_changed |= self.manifest.set_segment(&segment);
                 }

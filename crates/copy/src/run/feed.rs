@@ -97,7 +97,7 @@ pub async fn begin(
     if journal.followed() == Followed::Lost {
         let reason = "that of the interrupted copy is not there, has lost changes, does not have all tables, or tables were renamed";
         empty(arguments, target, tables, report, GONE, reason).await?;
-    } else if journal.is_resumed() {
+    } else if journal.is_resumed {
         let note = "The interrupted copy had no change feed, so all entities are copied again, and followed from now on. \
                     What the source has deleted since they were copied stays in the target.";
         say(note.to_owned(), report);

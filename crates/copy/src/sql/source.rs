@@ -423,10 +423,7 @@ async fn estimate(client: &Client, relation: &str) -> Result<(Option<u64>, Optio
 }
 
 async fn ranges(client: &Client, relation: &str, readers: usize) -> Result<Vec<Range>, SqlError> {
-    let whole = vec![Range::Keys {
-        after: None,
-        until: None,
-    }];
+    let whole = vec![Range::WHOLE];
     let (entities, bytes) = estimate(client, relation).await?;
     // A table that was never analysed has about a hundred bytes a row at least.
     let entities = entities.or(bytes.map(|bytes| bytes / 200)).unwrap_or(0);
