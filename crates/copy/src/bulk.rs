@@ -69,7 +69,7 @@ impl Bulk {
             Counters::add(&counted, count);
         };
         match &self.source {
-            Source::Sql(source) => add(sql::count(source.database(), table, self.selection.text()).await?),
+            Source::Sql(source) => add(sql::count(&source.database, table, self.selection.text()).await?),
             Source::Files(_) | Source::Archive(_) => {
                 for range in self.source.ranges(table, 1).await? {
                     let count = |chunk: Chunk| {
@@ -191,7 +191,7 @@ impl Delete {
             }
             Source::Sql(source) => {
                 let step = self.pace.at_once(LARGEST_STEP);
-                let mut deleter = SqlDeleter::new(source.database(), table, filter, step, part.position);
+                let mut deleter = SqlDeleter::new(&source.database, table, filter, step, part.position);
                 while !self.stop.load(Ordering::Relaxed) {
                     self.pace.ready().await;
                     let Some(step) = deleter.next().await? else { break };

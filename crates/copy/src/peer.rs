@@ -9,8 +9,8 @@ use crate::failure::Failure;
 use crate::files::{FileSource, FileTarget, POLICIES_ENDING, SERVICE_FILE};
 use crate::location::Location;
 use crate::record::{Chunk, Key, Position, Range};
-use crate::rest::{RestClient, RestSource, RestTarget};
-use crate::sql::{SqlSource, SqlTarget};
+use crate::rest::{RestClient, RestSource};
+use crate::sql::{Database, SqlSource};
 use crate::write::OnConflict;
 
 pub enum Source {
@@ -46,7 +46,7 @@ impl Source {
     /// What reports and the resume file call it. It has no secret.
     pub fn name(&self) -> String {
         match self {
-            Source::Rest(source) => source.client().name(),
+            Source::Rest(source) => source.client.name(),
             Source::Sql(source) => source.name().to_owned(),
             Source::Files(source) => source.name(),
             Source::Archive(source) => source.name(),
@@ -132,7 +132,7 @@ impl Source {
     /// The stored access policies of a table as JSON; `None` if the source has none.
     pub async fn policies(&self, table: &str) -> Result<Option<String>, Failure> {
         match self {
-            Source::Rest(source) => source.client().policies(table).await.map(Some),
+            Source::Rest(source) => source.client.policies(table).await.map(Some),
             Source::Sql(source) => source.policies(table).await.map(Some),
             Source::Files(source) => source.document(&format!("{table}{POLICIES_ENDING}")),
             Source::Archive(_) => Ok(None),
@@ -141,7 +141,7 @@ impl Source {
 
     pub async fn service_properties(&self) -> Result<Option<String>, Failure> {
         match self {
-            Source::Rest(source) => source.client().service_properties().await.map(Some),
+            Source::Rest(source) => source.client.service_properties().await.map(Some),
             Source::Sql(source) => source.service_properties().await.map(Some),
             Source::Files(source) => source.document(SERVICE_FILE),
             Source::Archive(_) => Ok(None),
@@ -150,8 +150,8 @@ impl Source {
 }
 
 pub enum Target {
-    Rest(Box<RestTarget>),
-    Sql(Box<SqlTarget>),
+    Rest(Box<RestClient>),
+    Sql(Box<Database>),
     Files(FileTarget),
 }
 
@@ -159,11 +159,8 @@ impl Target {
     pub fn new(location: Location, work: &Work) -> Result<Target, Failure> {
         let (files, reach) = (&work.files, &work.reach);
         Ok(match location {
-            Location::Rest(endpoint) => {
-                let client = RestClient::new(endpoint, reach.patience())?;
-                Target::Rest(Box::new(RestTarget::new(client)))
-            }
-            Location::Sql(url) => Target::Sql(Box::new(SqlTarget::new(reach.database(url)?))),
+            Location::Rest(endpoint) => Target::Rest(Box::new(RestClient::new(endpoint, reach.patience())?)),
+            Location::Sql(url) => Target::Sql(Box::new(reach.database(url)?)),
             Location::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
             Location::Stream => Target::Files(FileTarget::new(None, files)?),
         })
@@ -171,8 +168,8 @@ impl Target {
 
     pub fn name(&self) -> String {
         match self {
-            Target::Rest(target) => target.client().name(),
-            Target::Sql(target) => target.name().to_owned(),
+            Target::Rest(target) => target.name(),
+            Target::Sql(target) => target.name.clone(),
             Target::Files(target) => target.name(),
         }
     }
@@ -219,7 +216,7 @@ impl Target {
     /// Stores the policies of a table; false if the target cannot hold them.
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<bool, Failure> {
         match self {
-            Target::Rest(target) => target.client().set_policies(table, json).await.map(|()| true),
+            Target::Rest(target) => target.set_policies(table, json).await.map(|()| true),
             Target::Sql(target) => target.set_policies(table, json).await.map(|()| true),
             Target::Files(target) => target.write_document(&format!("{table}{POLICIES_ENDING}"), json),
         }
@@ -227,7 +224,7 @@ impl Target {
 
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
         match self {
-            Target::Rest(target) => target.client().set_service_properties(json).await,
+            Target::Rest(target) => target.set_service_properties(json).await,
             Target::Sql(target) => target.set_service_properties(json).await,
             Target::Files(target) => target.write_document(SERVICE_FILE, json).map(|_| ()),
         }

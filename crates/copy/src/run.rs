@@ -261,8 +261,8 @@ async fn check_two_places(source: &Source, target: &Target) -> Result<(), Failur
         return Err(Failure::usage(format!("--from and --to are the same place: {from}.")));
     }
     if let (Source::Sql(source), Target::Sql(target)) = (source, target)
-        && let Some(identity) = source.database().identity().await?
-        && target.database().identity().await?.as_ref() == Some(&identity)
+        && let Some(identity) = source.database.identity().await?
+        && target.identity().await?.as_ref() == Some(&identity)
     {
         return Err(Failure::usage(format!(
             "--from and --to are the same database: {from} and {to}."

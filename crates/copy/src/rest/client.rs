@@ -11,6 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
 use table_service_connect::{Certificates, is_refused_by_tls, with_sources};
 use table_service_model::access::SignedRequest;
 use time::OffsetDateTime;
@@ -211,7 +212,12 @@ impl RestClient {
     /// # Errors
     /// A service that stays away, with the last reason; an answer that is too large.
     pub async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
-        match self.reply(call).await? {
+        self.whole(self.reply(call).await?)
+    }
+
+    /// Returns the answer, unless it is too large.
+    pub fn whole(&self, reply: Reply) -> Result<Answer, Failure> {
+        match reply {
             Reply::Whole(answer) => Ok(answer),
             Reply::TooLarge => Err(Failure::new(format!(
                 "{}: an answer is larger than {} MiB.",
@@ -219,6 +225,23 @@ impl RestClient {
                 LARGEST_ANSWER >> 20
             ))),
         }
+    }
+
+    /// Returns an answer that is a success. The message of another one says what it is about.
+    pub fn succeeded(&self, answer: Answer, what: &str) -> Result<Answer, Failure> {
+        match answer.status.is_success() {
+            true => Ok(answer),
+            false => Err(self.failure(what, &answer.error())),
+        }
+    }
+
+    pub fn unreadable(&self, error: &serde_json::Error) -> Failure {
+        let error = printable::said(&error.to_string());
+        Failure::new(format!("{}: an answer cannot be read: {error}", self.name()))
+    }
+
+    pub fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T, Failure> {
+        serde_json::from_slice(&answer.body).map_err(|error| self.unreadable(&error))
     }
 
     /// As [`RestClient::send`], for callers that can ask for fewer entities.

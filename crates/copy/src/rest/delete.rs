@@ -43,7 +43,7 @@ impl RestDeleter<'_> {
     }
 
     async fn batch(&self, mut batch: Vec<Keyed>) -> Result<Removed, Failure> {
-        let client = self.source.client();
+        let client = &self.source.client;
         let mut removed = Removed::default();
         let mut ambiguous = false;
         for _ in 0..FAULTS_OF_A_BATCH {
@@ -83,7 +83,7 @@ impl RestDeleter<'_> {
     }
 
     async fn single(&self, mut keyed: Keyed, ambiguous: bool) -> Result<Removed, Failure> {
-        let client = self.source.client();
+        let client = &self.source.client;
         let mut reason = String::new();
         for _ in 0..TRIES {
             let answer = client.send(&Call::delete(&self.point(&keyed), &keyed.etag)).await?;

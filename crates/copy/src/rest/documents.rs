@@ -165,10 +165,7 @@ impl RestClient {
             headers: &[("accept", "application/xml")],
             ..Call::get(resource, query)
         };
-        let answer = self.send(&call).await?;
-        if !answer.status.is_success() {
-            return Err(self.failure(query, &answer.error()));
-        }
+        let answer = self.succeeded(self.send(&call).await?, query)?;
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }
 
@@ -180,11 +177,7 @@ impl RestClient {
             body: Bytes::from(xml),
             ..Call::get(resource, query)
         };
-        let answer = self.send(&call).await?;
-        if !answer.status.is_success() {
-            return Err(self.failure(query, &answer.error()));
-        }
-        Ok(())
+        self.succeeded(self.send(&call).await?, query).map(drop)
     }
 }
 

@@ -6,10 +6,10 @@ use table_service_model::{Ticks, etag};
 use crate::failure::Failure;
 use crate::record::Position;
 
-use super::advance::{Advance, SEARCHED_PAGES};
+use super::advance::SEARCHED_PAGES;
 use super::answers::{LARGEST_PAGE, Page};
-use super::client::{Call, Reply, escape};
-use super::source::{RestSource, continuation, token_query};
+use super::pages::Pages;
+use super::source::RestSource;
 
 /// What an ETag may have.
 const LONGEST_ETAG: usize = 256;
@@ -51,12 +51,7 @@ impl Entity {
 
 /// Reads a table's keys from a position on.
 pub struct KeyReader<'a> {
-    source: &'a RestSource,
-    table: &'a str,
-    filter: String,
-    position: Option<Position>,
-    top: usize,
-    advance: Advance,
+    pages: Pages<'a>,
 }
 
 impl<'a> KeyReader<'a> {
@@ -70,63 +65,39 @@ impl<'a> KeyReader<'a> {
         let conditions: Vec<&str> = conditions.iter().flatten().copied().collect();
         let filter = match conditions.as_slice() {
             [] => String::new(),
-            [only] => escape(only),
-            several => escape(&format!("({})", several.join(") and ("))),
+            [only] => (*only).to_owned(),
+            several => format!("({})", several.join(") and (")),
         };
+        let select = "PartitionKey,RowKey,Timestamp";
         KeyReader {
-            source,
-            table,
-            filter,
-            position,
-            top: LARGEST_PAGE,
-            advance: Advance::new(SEARCHED_PAGES),
+            pages: Pages {
+                top: LARGEST_PAGE,
+                position,
+                ..Pages::new(&source.client, table, select, &filter, SEARCHED_PAGES)
+            },
         }
     }
 
     /// The next page, which may have no entity, and where the table goes on behind it; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<(Vec<Keyed>, Position)>, Failure> {
-        if self.position == Some(Position::End) {
+        if self.pages.is_at_end() {
             return Ok(None);
         }
-        let client = self.source.client();
-        let resource = format!("{}()", self.table);
-        let answer = loop {
-            let mut query = format!("$top={}&$select=PartitionKey,RowKey,Timestamp", self.top);
-            if !self.filter.is_empty() {
-                query.push_str("&$filter=");
-                query.push_str(&self.filter);
-            }
-            if let Some(position) = &self.position {
-                query.push_str(&token_query(position));
-            }
-            let call = Call::get(&resource, &query);
-            match client.reply(&call).await? {
-                Reply::Whole(answer) => break answer,
-                Reply::TooLarge if self.top > 1 => self.top = (self.top / 4).max(1),
-                // Reports it.
-                Reply::TooLarge => break client.send(&call).await?,
-            }
-        };
-        if !answer.status.is_success() {
-            return Err(client.failure(self.table, &answer.error()));
-        }
-        let next = continuation(&answer);
-        let page: Page<'_> = self.source.parse(&answer)?;
+        let answer = self.pages.next().await?;
+        let Pages { client, table, .. } = self.pages;
+        let page: Page<'_> = client.parse(&answer)?;
         let mut keys = Vec::with_capacity(page.value.0.len());
         for raw in &page.value.0 {
-            let entity: Entity = serde_json::from_str(raw.get()).map_err(|error| self.source.unreadable(&error))?;
+            let entity: Entity = serde_json::from_str(raw.get()).map_err(|error| client.unreadable(&error))?;
             let keyed = entity.keyed().ok_or_else(|| {
                 let problem = "an entity has neither an ETag nor a Timestamp that can be one";
-                Failure::new(format!("{}: {}: {problem}.", client.name(), self.table))
+                Failure::new(format!("{}: {table}: {problem}.", client.name()))
             })?;
             keys.push(keyed);
         }
         let first = keys.first();
         let first = first.map(|first| (first.partition_key.as_str(), first.row_key.as_str()));
-        self.source
-            .advance(&mut self.advance, self.table, first, next.as_ref())?;
-        let position = next.unwrap_or(Position::End);
-        self.position = Some(position.clone());
-        Ok(Some((keys, position)))
+        self.pages.note(first)?;
+        Ok(self.pages.position.clone().map(|position| (keys, position)))
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use serde::Deserialize;
 use table_service_model::{Ticks, table_name};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -14,7 +13,8 @@ use crate::record::{Chunk, MOST_TABLES, Position, Range, Record, Reject, reason}
 
 use super::advance::{Advance, EMPTY_PAGES, SEARCHED_PAGES};
 use super::answers::{EntityKeys, KeyPage, LARGEST_PAGE, Page, TableName, TablePage};
-use super::client::{Answer, Call, Reply, RestClient, escape, filter_literal};
+use super::client::{Answer, Call, RestClient, escape, filter_literal};
+use super::pages::Pages;
 
 /// How many entities the first page of a range has; later ones have as many as fit into [`PAGE_BYTES`].
 const FIRST_PAGE: usize = 64;
@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 2 << 20;
 const PROBES: usize = 200;
 
 pub struct RestSource {
-    client: RestClient,
+    pub client: RestClient,
     /// A table that is to be read. A signature for it need not be one for the list of tables.
     table: Option<String>,
     /// Only entities with this Timestamp or a later one.
@@ -39,10 +39,6 @@ impl RestSource {
             client,
             since,
         }
-    }
-
-    pub fn client(&self) -> &RestClient {
-        &self.client
     }
 
     /// What the service's clock shows.
@@ -72,7 +68,7 @@ impl RestSource {
                 .map(|next| format!("NextTableName={}", escape(&next)))
                 .unwrap_or_default();
             let answer = self.get("Tables", &query, "the list of tables").await?;
-            let page: TablePage = self.parse(&answer)?;
+            let page: TablePage = self.client.parse(&answer)?;
             next = answer.header("x-ms-continuation-nexttablename").map(str::to_owned);
             let first = page.value.0.first().map(|table| table.name.as_str());
             advance.page(first, next.as_deref()).map_err(wrong)?;
@@ -98,34 +94,7 @@ impl RestSource {
 
     async fn get(&self, resource: &str, query: &str, what: &str) -> Result<Answer, Failure> {
         let answer = self.client.send(&Call::get(resource, query)).await?;
-        if !answer.status.is_success() {
-            return Err(self.client.failure(what, &answer.error()));
-        }
-        Ok(answer)
-    }
-
-    pub fn unreadable(&self, error: &serde_json::Error) -> Failure {
-        let error = printable::said(&error.to_string());
-        Failure::new(format!("{}: an answer cannot be read: {error}", self.client.name()))
-    }
-
-    pub fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T, Failure> {
-        serde_json::from_slice(&answer.body).map_err(|error| self.unreadable(&error))
-    }
-
-    /// Notes a page of a table, with the keys of its first entity.
-    pub fn advance(
-        &self,
-        advance: &mut Advance,
-        table: &str,
-        first: Option<(&str, &str)>,
-        next: Option<&Position>,
-    ) -> Result<(), Failure> {
-        // No key has a control character.
-        let first = first.map(|(partition_key, row_key)| format!("{partition_key}\0{row_key}"));
-        advance
-            .page(first.as_deref(), next.map(token_query).as_deref())
-            .map_err(|problem| Failure::new(format!("{}: {table}: {problem}.", self.client.name())))
+        self.client.succeeded(answer, what)
     }
 
     /// Divides a table into ranges of keys that begin alike.
@@ -138,62 +107,57 @@ impl RestSource {
             return Ok(vec![Range::Filter(None)]);
         }
         let mut probes = 0;
-        let Some(first) = self.first(table, None, &mut probes).await? else {
+        let Some(first) = self.first(table, "", &mut probes).await? else {
             return Ok(vec![Range::Filter(None)]);
         };
         let count = readers * 4;
         let mut bounds = self
-            .bounds(table, "PartitionKey", None, &first.partition_key, count, &mut probes)
+            .bounds(table, "PartitionKey", "", &first.partition_key, count, &mut probes)
             .await?;
-        let mut within = None;
+        let (mut key, mut within, mut others) = ("PartitionKey", String::new(), Vec::new());
         if bounds.is_empty() && probes < PROBES {
             // Perhaps one partition has all entities.
-            let partition = format!("PartitionKey eq {}", filter_literal(&first.partition_key));
-            let others = format!("PartitionKey gt {}", filter_literal(&first.partition_key));
-            if self.first(table, Some(&others), &mut probes).await?.is_none() {
+            let partition = filter_literal(&first.partition_key);
+            let behind = format!("PartitionKey gt {partition}");
+            if self.first(table, &behind, &mut probes).await?.is_none() {
+                (key, within) = ("RowKey", format!("PartitionKey eq {partition} and "));
                 bounds = self
-                    .bounds(table, "RowKey", Some(&partition), &first.row_key, count, &mut probes)
+                    .bounds(table, key, &within, &first.row_key, count, &mut probes)
                     .await?;
-                within = Some((partition, others));
+                // What appears in other partitions meanwhile.
+                others = vec![behind, format!("PartitionKey lt {partition}")];
             }
         }
         if bounds.is_empty() {
             return Ok(vec![Range::Filter(None)]);
         }
-        let key = if within.is_some() { "RowKey" } else { "PartitionKey" };
-        let and = |filter: String| match &within {
-            Some((partition, _)) => format!("{partition} and {filter}"),
-            None => filter,
-        };
-        let mut ranges = Vec::new();
-        let mut from: Option<&String> = None;
-        for bound in &bounds {
-            let begin = from.map(|from| format!("{key} ge {} and ", filter_literal(from)));
-            let filter = format!("{}{key} lt {}", begin.unwrap_or_default(), filter_literal(bound));
-            ranges.push(Range::Filter(Some(and(filter))));
-            from = Some(bound);
+        let mut filters = Vec::new();
+        let mut begin = String::new();
+        for bound in bounds.iter().map(|bound| filter_literal(bound)) {
+            filters.push(format!("{within}{begin}{key} lt {bound}"));
+            begin = format!("{key} ge {bound} and ");
         }
-        if let Some(from) = from {
-            ranges.push(Range::Filter(Some(and(format!("{key} ge {}", filter_literal(from))))));
-        }
-        // What appears in other partitions meanwhile.
-        if let Some((partition, others)) = within {
-            ranges.push(Range::Filter(Some(others)));
-            ranges.push(Range::Filter(Some(partition.replacen(" eq ", " lt ", 1))));
-        }
-        Ok(ranges)
+        filters.push(format!("{within}{}", begin.trim_end_matches(" and ")));
+        filters.extend(others);
+        Ok(filters.into_iter().map(Some).map(Range::Filter).collect())
     }
 
-    /// Beginnings of keys, in the order in which the service has them, at which ranges begin. The first key is known.
+    /// Beginnings of keys, in the order in which the service has them, at which ranges begin. The first key is known. `within` is a
+    /// condition in front of those on keys, with `and`, or empty.
     async fn bounds(
         &self,
         table: &str,
         key: &str,
-        within: Option<&str>,
+        within: &str,
         first: &str,
         count: usize,
         probes: &mut usize,
     ) -> Result<Vec<String>, Failure> {
+        let of = |found: EntityKeys| match key {
+            "RowKey" => found.row_key,
+            _ => found.partition_key,
+        };
+        let condition = |operator: &str, bound: &str| format!("{within}{key} {operator} {}", filter_literal(bound));
         let mut prefix = String::new();
         let mut first = first.to_owned();
         // Deeper and deeper, while all keys begin alike.
@@ -204,16 +168,10 @@ impl RestSource {
                 let Some(after) = after_beginning(&current, &prefix) else {
                     break;
                 };
-                let condition = format!("{key} ge {}", filter_literal(&after));
-                let filter = within.map_or(condition.clone(), |within| format!("{within} and {condition}"));
-                let Some(found) = self.first(table, Some(&filter), probes).await? else {
+                let Some(found) = self.first(table, &condition("ge", &after), probes).await? else {
                     break;
                 };
-                current = if key == "RowKey" {
-                    found.row_key
-                } else {
-                    found.partition_key
-                };
+                current = of(found);
                 let Some(bound) = beginning(&current, &prefix) else {
                     break;
                 };
@@ -231,11 +189,8 @@ impl RestSource {
             }
             if prefix == first {
                 // The first key is a beginning of all others; look behind it.
-                let condition = format!("{key} gt {}", filter_literal(&first));
-                let filter = within.map_or(condition.clone(), |within| format!("{within} and {condition}"));
-                match self.first(table, Some(&filter), probes).await? {
-                    Some(found) if key == "RowKey" => first = found.row_key,
-                    Some(found) => first = found.partition_key,
+                match self.first(table, &condition("gt", &first), probes).await? {
+                    Some(found) => first = of(found),
                     None => break,
                 }
             }
@@ -244,34 +199,18 @@ impl RestSource {
     }
 
     /// The first keys that pass a filter.
-    async fn first(
-        &self,
-        table: &str,
-        filter: Option<&str>,
-        probes: &mut usize,
-    ) -> Result<Option<EntityKeys>, Failure> {
-        let mut token = String::new();
-        let mut advance = Advance::new(EMPTY_PAGES);
-        loop {
+    async fn first(&self, table: &str, filter: &str, probes: &mut usize) -> Result<Option<EntityKeys>, Failure> {
+        let mut pages = Pages::new(&self.client, table, "PartitionKey,RowKey", filter, EMPTY_PAGES);
+        while !pages.is_at_end() {
             *probes += 1;
-            let mut query = "$top=1&$select=PartitionKey,RowKey".to_owned();
-            if let Some(filter) = filter {
-                query.push_str("&$filter=");
-                query.push_str(&escape(filter));
-            }
-            query.push_str(&token);
-            let answer = self.get(&format!("{table}()"), &query, table).await?;
-            let page: KeyPage = self.parse(&answer)?;
+            let answer = pages.next().await?;
+            let page: KeyPage = self.client.parse(&answer)?;
             if let Some(keys) = page.value.0.into_iter().next() {
                 return Ok(Some(keys));
             }
-            let next = continuation(&answer);
-            self.advance(&mut advance, table, None, next.as_ref())?;
-            match next {
-                Some(position) => token = token_query(&position),
-                None => return Ok(None),
-            }
+            pages.note(None)?;
         }
+        Ok(None)
     }
 
     /// Reads a range from a position on.
@@ -289,40 +228,19 @@ impl RestSource {
         if let Some(since) = self.since {
             conditions.push(format!("Timestamp ge datetime'{since}'"));
         }
-        let filter = conditions.join(" and ");
-        let mut position = position;
-        let mut top = FIRST_PAGE;
-        let mut advance = Advance::new(match self.since {
+        let most_empty = match self.since {
             Some(_) => SEARCHED_PAGES,
             None => EMPTY_PAGES,
-        });
-        loop {
-            let mut query = format!("$top={top}");
-            if !filter.is_empty() {
-                query.push_str("&$filter=");
-                query.push_str(&escape(&filter));
-            }
-            if let Some(position) = &position {
-                query.push_str(&token_query(position));
-            }
-            let resource = format!("{table}()");
-            let call = Call::get(&resource, &query);
-            let answer = match self.client.reply(&call).await? {
-                Reply::Whole(answer) => answer,
-                Reply::TooLarge if top > 1 => {
-                    top /= 4;
-                    top = top.max(1);
-                    continue;
-                }
-                // Reports it.
-                Reply::TooLarge => self.client.send(&call).await?,
-            };
-            if !answer.status.is_success() {
-                return Err(self.client.failure(table, &answer.error()));
-            }
-            let next = continuation(&answer);
-            let page: Page<'_> = self.parse(&answer)?;
-            let mut chunk = Chunk::new(next.clone().unwrap_or(Position::End));
+        };
+        let mut pages = Pages {
+            top: FIRST_PAGE,
+            position,
+            ..Pages::new(&self.client, table, "", &conditions.join(" and "), most_empty)
+        };
+        while !pages.is_at_end() {
+            let answer = pages.next().await?;
+            let page: Page<'_> = self.client.parse(&answer)?;
+            let mut chunk = Chunk::new(pages.position.clone().unwrap_or(Position::End));
             for raw in &page.value.0 {
                 match Record::from_json(raw.get()) {
                     Ok(record) => chunk.records.push(record),
@@ -335,20 +253,16 @@ impl RestSource {
                 }
             }
             let first = chunk.records.first();
-            let first = first.map(|record| (record.partition_key.as_str(), record.row_key.as_str()));
-            self.advance(&mut advance, table, first, next.as_ref())?;
+            pages.note(first.map(|record| (record.partition_key.as_str(), record.row_key.as_str())))?;
             let size = answer.body.len().max(1);
             let fitting = page.value.0.len().max(1) * PAGE_BYTES / size;
-            top = fitting.clamp(4, (top * 4).min(LARGEST_PAGE));
+            pages.top = fitting.clamp(4, (pages.top * 4).min(LARGEST_PAGE));
             drop(answer);
             if chunks.send(chunk).await.is_err() {
-                return Ok(());
-            }
-            match next {
-                Some(next) => position = Some(next),
-                None => return Ok(()),
+                break;
             }
         }
+        Ok(())
     }
 }
 
@@ -366,28 +280,4 @@ fn after_beginning(key: &str, prefix: &str) -> Option<String> {
         .filter_map(char::from_u32)
         .find(|c| !c.is_control() && !matches!(c, '/' | '\\' | '#' | '?'))?;
     Some(format!("{prefix}{after}"))
-}
-
-pub fn continuation(answer: &Answer) -> Option<Position> {
-    let next_partition_key = answer.header("x-ms-continuation-nextpartitionkey")?.to_owned();
-    Some(Position::Token {
-        next_partition_key,
-        next_row_key: answer.header("x-ms-continuation-nextrowkey").map(str::to_owned),
-    })
-}
-
-pub fn token_query(position: &Position) -> String {
-    let Position::Token {
-        next_partition_key,
-        next_row_key,
-    } = position
-    else {
-        return String::new();
-    };
-    let mut query = format!("&NextPartitionKey={}", escape(next_partition_key));
-    if let Some(next_row_key) = next_row_key {
-        query.push_str("&NextRowKey=");
-        query.push_str(&escape(next_row_key));
-    }
-    query
 }

@@ -18,26 +18,14 @@ const WRITE_BYTES: usize = 2 << 20;
 /// How often an entity is tried that others seem to write and delete at the same time.
 const TRIES_OF_NEWER: u32 = 20;
 
-pub struct RestTarget {
-    client: RestClient,
-}
-
-impl RestTarget {
-    pub fn new(client: RestClient) -> RestTarget {
-        RestTarget { client }
-    }
-
-    pub fn client(&self) -> &RestClient {
-        &self.client
-    }
-
+impl RestClient {
     /// Makes a table if it is not there.
     ///
     /// # Errors
     /// What the service says. A signature that may not create tables is enough if the table is there.
     pub async fn create(&self, table: &str) -> Result<(), Failure> {
         let body = format!("{{\"TableName\":\"{table}\"}}");
-        let answer = self.client.send(&Call::write(Method::POST, "Tables", body)).await?;
+        let answer = self.send(&Call::write(Method::POST, "Tables", body)).await?;
         let error = answer.error();
         if answer.status.is_success() || error.code == "TableAlreadyExists" {
             return Ok(());
@@ -45,16 +33,16 @@ impl RestTarget {
         if answer.status.as_u16() == 403 && self.has(table).await? {
             return Ok(());
         }
-        Err(self.client.failure(table, &error))
+        Err(self.failure(table, &error))
     }
 
     /// Returns whether a table is there.
     pub async fn has(&self, table: &str) -> Result<bool, Failure> {
-        let answer = self.client.send(&Call::get(&format!("{table}()"), "$top=1")).await?;
+        let answer = self.send(&Call::get(&format!("{table}()"), "$top=1")).await?;
         match answer.status.as_u16() {
             200..300 => Ok(true),
             404 => Ok(false),
-            _ => Err(self.client.failure(table, &answer.error())),
+            _ => Err(self.failure(table, &answer.error())),
         }
     }
 
@@ -63,11 +51,11 @@ impl RestTarget {
         let delete = |key: &Key| {
             let resource = point(table, &key.partition_key, &key.row_key);
             async move {
-                let answer = self.client.send(&Call::delete(&resource, "*")).await?;
+                let answer = self.send(&Call::delete(&resource, "*")).await?;
                 if answer.status.is_success() || answer.status.as_u16() == 404 {
                     return Ok(());
                 }
-                Err(self.client.failure(table, &answer.error()))
+                Err(self.failure(table, &answer.error()))
             }
         };
         stream::iter(keys.iter().map(delete))
@@ -78,7 +66,7 @@ impl RestTarget {
 
     pub fn writer(&self, table: &str, mode: WriteMode) -> RestWriter {
         RestWriter {
-            client: self.client.clone(),
+            client: self.clone(),
             table: table.to_owned(),
             mode,
         }
@@ -156,6 +144,24 @@ impl RestWriter {
         point(&self.table, &record.partition_key, &record.row_key)
     }
 
+    /// The stored entity that has the keys of a record, with its ETag, if it is there.
+    async fn stored(&self, record: &Record) -> Result<Option<(Record, String)>, Failure> {
+        let client = &self.client;
+        let answer = client.send(&Call::get(&self.point(record), "")).await?;
+        match answer.status.as_u16() {
+            404 => Ok(None),
+            200..300 => {
+                let text = std::str::from_utf8(&answer.body).unwrap_or_default();
+                let record = Record::from_json(text).map_err(|error| {
+                    let problem = printable::said(&error.report());
+                    Failure::new(format!("{}: {problem}", client.name()))
+                })?;
+                Ok(Some((record, answer.header("etag").unwrap_or("*").to_owned())))
+            }
+            _ => Err(client.failure(&self.table, &answer.error())),
+        }
+    }
+
     async fn batch(&self, batch: Vec<Prepared>) -> Result<Outcome, Failure> {
         if batch.len() > 1 {
             let operations: Vec<&Operation> = batch.iter().map(|prepared| &prepared.operation).collect();
@@ -184,10 +190,8 @@ impl RestWriter {
             operation.method
         };
         // MERGE is for batches: emulators know PATCH outside of them as the service does.
-        let answer = self
-            .client
-            .send(&Call::write(method, &resource, operation.body))
-            .await?;
+        let call = Call::write(method, &resource, operation.body);
+        let answer = self.client.send(&call).await?;
         if answer.status.is_success() {
             return Ok(written([&record]));
         }
@@ -200,18 +204,18 @@ impl RestWriter {
                 return Ok(skipped());
             }
             if self.mode.resumed || ambiguous || answer.ambiguous {
-                let there = entity(&self.client, &self.table, &record.partition_key, &record.row_key).await?;
+                let there = self.stored(&record).await?;
                 if there.is_some_and(|(there, _)| there.properties == record.properties) {
                     return Ok(written([&record]));
                 }
             }
         }
-        Ok(self.rejected(&record, &error))
+        Ok(self.rejected(&record, error.text()))
     }
 
-    fn rejected(&self, record: &Record, error: &ServiceError) -> Outcome {
+    fn rejected(&self, record: &Record, reason: String) -> Outcome {
         Outcome {
-            rejects: vec![Reject::of_record(&self.table, record, error.text())],
+            rejects: vec![Reject::of_record(&self.table, record, reason)],
             ..Outcome::default()
         }
     }
@@ -220,7 +224,7 @@ impl RestWriter {
     async fn newer(&self, record: Record) -> Result<Outcome, Failure> {
         let mut last = String::new();
         for _ in 0..TRIES_OF_NEWER {
-            let there = entity(&self.client, &self.table, &record.partition_key, &record.row_key).await?;
+            let there = self.stored(&record).await?;
             let point = self.point(&record);
             let (method, resource, etag) = match &there {
                 None => (Method::POST, self.table.clone(), None),
@@ -241,16 +245,13 @@ impl RestWriter {
                 409 if error.code == "EntityAlreadyExists" => {}
                 412 | 404 if error.code != "TableNotFound" => {}
                 _ if is_fatal(&error) => return Err(self.client.failure(&self.table, &error)),
-                _ => return Ok(self.rejected(&record, &error)),
+                _ => return Ok(self.rejected(&record, error.text())),
             }
             last = error.text();
         }
         let reason =
             format!("It was tried {TRIES_OF_NEWER} times, and each time it was another one than before: {last}");
-        Ok(Outcome {
-            rejects: vec![Reject::of_record(&self.table, &record, reason)],
-            ..Outcome::default()
-        })
+        Ok(self.rejected(&record, reason))
     }
 }
 
@@ -282,30 +283,6 @@ pub fn point(table: &str, partition_key: &str, row_key: &str) -> String {
         quoted(partition_key),
         quoted(row_key)
     )
-}
-
-/// One entity with its ETag, if it is there.
-async fn entity(
-    client: &RestClient,
-    table: &str,
-    partition_key: &str,
-    row_key: &str,
-) -> Result<Option<(Record, String)>, Failure> {
-    let answer = client
-        .send(&Call::get(&point(table, partition_key, row_key), ""))
-        .await?;
-    match answer.status.as_u16() {
-        404 => Ok(None),
-        200..300 => {
-            let text = std::str::from_utf8(&answer.body).unwrap_or_default();
-            let record = Record::from_json(text).map_err(|error| {
-                let problem = printable::said(&error.report());
-                Failure::new(format!("{}: {problem}", client.name()))
-            })?;
-            Ok(Some((record, answer.header("etag").unwrap_or("*").to_owned())))
-        }
-        _ => Err(client.failure(table, &answer.error())),
-    }
 }
 
 /// An entity as other implementations of the protocol read it too: every Double is annotated, because `1.0` is an integer

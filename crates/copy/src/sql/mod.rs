@@ -15,4 +15,4 @@ pub use bulk::{LARGEST_STEP, SqlDeleter, count};
 pub use changes::{Change, ChangeFeed, Event, Images, PAGE, StoredTable};
 pub use connect::{Database, DatabaseOptions};
 pub use source::SqlSource;
-pub use target::{SqlTarget, SqlWriter};
+pub use target::SqlWriter;

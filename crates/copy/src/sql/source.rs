@@ -29,7 +29,7 @@ const SAMPLE: i64 = 10_000;
 const LARGEST_SAMPLE: usize = 100_000;
 
 pub struct SqlSource {
-    database: Database,
+    pub database: Database,
     /// Only entities with this Timestamp or a later one.
     since: Option<Ticks>,
     /// Entities that have expired and are still stored, too.
@@ -68,10 +68,6 @@ impl SqlSource {
 
     pub fn name(&self) -> &str {
         &self.database.name
-    }
-
-    pub fn database(&self) -> &Database {
-        &self.database
     }
 
     /// The notes on the reading for the report.

@@ -21,37 +21,17 @@ const COLUMNS: &str = "partition_key, row_key, \"timestamp\", properties";
 /// How many writes use the staging table after a conflict, before COPY tries the table itself again.
 const STAGED_WRITES: u32 = 64;
 
-pub struct SqlTarget {
-    database: Database,
-}
-
-impl SqlTarget {
-    pub fn new(database: Database) -> SqlTarget {
-        SqlTarget { database }
-    }
-
-    pub fn name(&self) -> &str {
-        &self.database.name
-    }
-
-    pub fn database(&self) -> &Database {
-        &self.database
-    }
-
+impl Database {
     /// Makes a table if it is not there.
     pub async fn create(&self, table: &str) -> Result<(), Failure> {
-        self.database
-            .run(
-                "SELECT table_service.create_table($1::pg_catalog.text, true)",
-                &[&table],
-            )
-            .await
+        let statement = "SELECT table_service.create_table($1::pg_catalog.text, true)";
+        self.run(statement, &[&table]).await
     }
 
     /// Returns whether a table is there.
     pub async fn has(&self, table: &str) -> Result<bool, Failure> {
-        let work = async |client: &Connection| Ok(self.database.relation(client, table).await?.is_some());
-        self.database.again(|| self.database.on_kept(work)).await
+        let work = async |client: &Connection| Ok(self.relation(client, table).await?.is_some());
+        self.again(|| self.on_kept(work)).await
     }
 
     /// Deletes the entities that have these keys, if they are there.
@@ -62,7 +42,7 @@ impl SqlTarget {
             .unzip();
         let (partitions, rows_of) = (&partitions, &rows_of);
         let work = async |client: &Connection| {
-            let Some(relation) = self.database.relation(client, table).await? else {
+            let Some(relation) = self.relation(client, table).await? else {
                 return Ok(());
             };
             let delete = async |name: &str| {
@@ -72,15 +52,15 @@ impl SqlTarget {
                 );
                 Ok(client.execute(&statement, &[partitions, rows_of]).await?)
             };
-            let visited = self.database.visiting(client, &relation, Access::Write, delete);
+            let visited = self.visiting(client, &relation, Access::Write, delete);
             visited.await.map(drop)
         };
-        self.database.again(|| self.database.on_kept(work)).await
+        self.again(|| self.on_kept(work)).await
     }
 
     pub fn writer(&self, table: &str, mode: WriteMode) -> SqlWriter {
         SqlWriter {
-            database: self.database.clone(),
+            database: self.clone(),
             table: table.to_owned(),
             mode,
             session: None,
@@ -89,21 +69,14 @@ impl SqlTarget {
     }
 
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<(), Failure> {
-        self.database
-            .run(
-                "SELECT table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)",
-                &[&table, &json],
-            )
-            .await
+        let statement =
+            "SELECT table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)";
+        self.run(statement, &[&table, &json]).await
     }
 
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
-        self.database
-            .run(
-                "SELECT table_service.set_service_properties($1::pg_catalog.text::pg_catalog.json)",
-                &[&json],
-            )
-            .await
+        let statement = "SELECT table_service.set_service_properties($1::pg_catalog.text::pg_catalog.json)";
+        self.run(statement, &[&json]).await
     }
 }
 
