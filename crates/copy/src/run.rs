@@ -281,7 +281,7 @@ async fn drop_feed(feed: &ChangeFeed, interrupted: bool, report: &mut Report) ->
         Err(_) => {
             report.note(format!(
                 "The source is away, so the change feed {} is still there: drop it, or the source keeps its log.",
-                feed.name()
+                feed.name
             ));
             Ok(())
         }

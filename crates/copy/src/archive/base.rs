@@ -41,8 +41,8 @@ impl Fold {
             let of_table = of_table.filter(|base| base.table == table.id && base.epoch == epoch.number);
             of_table.max_by_key(|base| base.position)
         };
-        let living = |table: &&Table| table.ended.is_none() && !table.has_open_gap() && latest(table).is_some();
-        let tables: Vec<Table> = manifest.tables.iter().filter(living).cloned().collect();
+        let is_whole = |table: &&Table| !table.has_open_gap() && latest(table).is_some();
+        let tables: Vec<Table> = manifest.living().filter(is_whole).cloned().collect();
         let bases: Vec<&Base> = tables.iter().filter_map(latest).collect();
         let folded = bases.iter().map(|base| base.through).min()?;
         let stored: u64 = bases.iter().map(|base| base.contents.bytes).sum();

@@ -125,6 +125,16 @@ pub struct Until {
     pub moment: Moment,
 }
 
+impl Until {
+    pub fn new(epoch: u32, position: Position, moment: Moment) -> Until {
+        Until {
+            epoch,
+            position,
+            moment,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     pub why: WhyEnded,
@@ -161,6 +171,11 @@ impl Table {
             .ended
             .is_none_or(|ended| (epoch, position) <= (ended.at.epoch, ended.at.position));
         (epoch, position) > (self.since.epoch, self.since.position) && is_before_end
+    }
+
+    /// Returns whether it is the table of the server with this name and number.
+    pub fn is(&self, name: &str, oid: u32) -> bool {
+        self.oid == oid && self.name.eq_ignore_ascii_case(name)
     }
 
     /// Returns whether changes are missing and no base was made since then.
@@ -261,11 +276,7 @@ impl Manifest {
             next: 1,
             next_table: 1,
             selected: Vec::new(),
-            floor: Until {
-                epoch: 1,
-                position: Position(0),
-                moment: Moment(0),
-            },
+            floor: Until::new(1, Position(0), Moment(0)),
             epochs: Vec::new(),
             tables: Vec::new(),
             segments: Vec::new(),
@@ -302,6 +313,19 @@ impl Manifest {
                 true
             }
         }
+    }
+
+    /// The tables that are followed.
+    pub fn living(&self) -> impl Iterator<Item = &Table> {
+        self.tables.iter().filter(|table| table.ended.is_none())
+    }
+
+    pub fn has_living(&self, name: &str) -> bool {
+        self.living().any(|table| table.name.eq_ignore_ascii_case(name))
+    }
+
+    pub fn living_mut(&mut self) -> impl Iterator<Item = &mut Table> {
+        self.tables.iter_mut().filter(|table| table.ended.is_none())
     }
 
     pub fn table(&self, id: u32) -> Option<&Table> {

@@ -7,21 +7,17 @@ use crate::selection::Selection;
 
 use super::directory::{Directory, Found, Reading};
 use super::history::History;
-use super::manifest::{Manifest, Moment, Table};
+use super::manifest::{Moment, Table};
 use super::plan::{At, Needed, Point, needed, point};
 use super::read::Checker;
 use super::sort::Sorted;
 use super::source::{ArchiveSource, Named};
 use super::state::{State, Versions};
 
-/// An archive's manifest, and what keeps its files there.
+/// What an archive's directory says, and what keeps its files there.
 pub struct Archive {
-    pub directory: Directory,
-    pub manifest: Manifest,
-    /// What is wrong with the manifest's files.
-    pub damage: Option<String>,
-    /// Whether the newest one is damaged, so that what was added last is not known.
-    is_earlier: bool,
+    directory: Directory,
+    found: Found,
     reading: Reading,
 }
 
@@ -43,16 +39,9 @@ impl Archive {
     pub fn open(path: &Path) -> Result<Archive, Failure> {
         let directory = Directory::new(path);
         let reading = directory.read_lock();
-        let Found {
-            manifest,
-            damage,
-            is_earlier,
-        } = directory.found()?;
         Ok(Archive {
+            found: directory.found()?,
             directory,
-            manifest,
-            damage,
-            is_earlier,
             reading,
         })
     }
@@ -62,7 +51,7 @@ impl Archive {
     }
 
     fn point(&self, checker: &Checker<'_>, at: At, allow_gaps: bool) -> Result<Point, String> {
-        point(&self.manifest, at, allow_gaps, &mut |segment, moment, after| {
+        point(&self.found.manifest, at, allow_gaps, &mut |segment, moment, after| {
             checker.first_later(segment, moment, after, allow_gaps)
         })
     }
@@ -70,7 +59,7 @@ impl Archive {
     /// The tables of a name, or all, that were there at a point.
     fn tables(&self, name: Option<&str>, point: &Point) -> Result<Vec<Table>, String> {
         let is_named = |table: &&Table| name.is_none_or(|name| name.eq_ignore_ascii_case(&table.name));
-        let named: Vec<&Table> = self.manifest.tables.iter().filter(is_named).collect();
+        let named: Vec<&Table> = self.found.manifest.tables.iter().filter(is_named).collect();
         let there: Vec<Table> = named
             .iter()
             .filter(|table| table.is_at(point))
@@ -100,16 +89,16 @@ impl Archive {
     /// A moment that the archive does not have, damaged files, a filter that is none.
     pub fn source(self, wanted: &Wanted<'_>) -> Result<(ArchiveSource, Notes), Failure> {
         let selection = Selection::read(wanted.filter)?;
-        let mut notes: Notes = self.damage.iter().cloned().collect();
-        if self.is_earlier && wanted.at == At::Latest && !wanted.allow_gaps {
-            let damage = self.damage.as_deref().unwrap_or_default();
+        let mut notes: Notes = self.found.damage.iter().cloned().collect();
+        if self.found.is_earlier && wanted.at == At::Latest && !wanted.allow_gaps {
+            let damage = self.found.damage.as_deref().unwrap_or_default();
             return Err(self.failed(&format!(
                 "{damage}. The manifest before it goes to {}: give that moment, or an earlier one, or --allow-gaps",
-                self.manifest.last()
+                self.found.manifest.last()
             )));
         }
         let prepared = || -> Result<(Vec<Named>, State, Notes), String> {
-            let checker = Checker::new(&self.directory, &self.manifest);
+            let checker = Checker::new(&self.directory, &self.found.manifest);
             let point = self.point(&checker, wanted.at, wanted.allow_gaps)?;
             let tables = self.tables(wanted.table, &point)?;
             let (found, notes) = self.needed(&checker, &tables, &point, wanted.allow_gaps)?;
@@ -120,7 +109,7 @@ impl Archive {
             let versions = Versions::Last;
             let state = State::gather(
                 &self.directory,
-                &self.manifest,
+                &self.found.manifest,
                 &found,
                 &point,
                 versions,
@@ -144,7 +133,7 @@ impl Archive {
         let (mut found, mut notes) = (Vec::new(), Notes::new());
         for table in tables {
             let is_damaged = |number| checker.is_damaged(number);
-            let needed = needed(&self.manifest, table, point, &is_damaged, allow_gaps)?;
+            let needed = needed(&self.found.manifest, table, point, &is_damaged, allow_gaps)?;
             notes.extend(
                 needed
                     .missing
@@ -167,15 +156,15 @@ impl Archive {
         since: Option<Moment>,
         until: Option<Moment>,
     ) -> Result<(Vec<Sorted>, Notes), Failure> {
-        let tables = self.manifest.tables.iter();
+        let tables = self.found.manifest.tables.iter();
         let tables: Vec<&Table> = tables.filter(|known| known.name.eq_ignore_ascii_case(table)).collect();
         if tables.is_empty() {
             return Err(self.failed(&format!("it has no table {table}")));
         }
-        let checker = Checker::new(&self.directory, &self.manifest);
+        let checker = Checker::new(&self.directory, &self.found.manifest);
         let mut found = Vec::new();
-        let mut notes: Notes = self.damage.iter().cloned().collect();
-        for epoch in self.manifest.whole_epochs() {
+        let mut notes: Notes = self.found.damage.iter().cloned().collect();
+        for epoch in self.found.manifest.whole_epochs() {
             if found.len() + notes.len() > 0 && epoch.reason.is_some() {
                 notes.push(format!(
                     "changes before {} are missing: {}",
@@ -207,7 +196,7 @@ impl Archive {
         history: &mut History<'_>,
         notes: &mut Notes,
     ) -> Result<bool, String> {
-        let bases = self.manifest.bases.iter();
+        let bases = self.found.manifest.bases.iter();
         let mut bases: Vec<_> = bases
             .filter(|base| base.table == table.id && base.epoch == epoch && !checker.is_damaged(base.number))
             .collect();
@@ -220,6 +209,7 @@ impl Archive {
             return Ok(false);
         };
         let segments = self
+            .found
             .manifest
             .segments_of(epoch)
             .filter(|segment| segment.last > base.through);
@@ -237,18 +227,20 @@ impl Archive {
                 .filter(|gap| gap.from.epoch == epoch)
                 .map(|gap| format!("changes since {} are missing: {}", gap.from.moment, gap.reason)),
         );
-        let point = Point {
-            epoch,
-            before: None,
-            at: None,
-        };
         let needed = Needed {
             base,
             segments: whole,
             missing: Vec::new(),
         };
         let wanted = vec![(table.clone(), needed)];
-        let mut state = State::gather(&self.directory, &self.manifest, &wanted, &point, Versions::All, true)?;
+        let mut state = State::gather(
+            &self.directory,
+            &self.found.manifest,
+            &wanted,
+            &Point::end_of(epoch),
+            Versions::All,
+            true,
+        )?;
         state.visit(table.id, history)?;
         Ok(true)
     }

@@ -36,6 +36,15 @@ pub struct Point {
 }
 
 impl Point {
+    /// The point behind all transactions of an epoch.
+    pub fn end_of(epoch: u32) -> Point {
+        Point {
+            epoch,
+            before: None,
+            at: None,
+        }
+    }
+
     /// Returns whether a transaction of the point's epoch is before it.
     pub fn includes(&self, position: Position) -> bool {
         self.before.is_none_or(|before| position < before)
@@ -79,11 +88,7 @@ pub fn point(manifest: &Manifest, at: At, allow_gaps: bool, first_later: &mut Fi
     let last = manifest.whole_epochs().next_back();
     let last = last.ok_or("nothing can be restored from it yet: its first bases are not complete")?;
     let At::Moment(moment) = at else {
-        return Ok(Point {
-            epoch: last.number,
-            before: None,
-            at: None,
-        });
+        return Ok(Point::end_of(last.number));
     };
     let outside = || {
         format!(
@@ -231,11 +236,7 @@ pub fn restorable(manifest: &Manifest, table: &Table, is_damaged: &dyn Fn(u64) -
     let mut times: Vec<(Moment, Moment)> = Vec::new();
     for epoch in manifest.whole_epochs() {
         let is_of = |base: &&Base| base.table == table.id && base.epoch == epoch.number && !is_damaged(base.number);
-        let whole = Point {
-            epoch: epoch.number,
-            before: None,
-            at: None,
-        };
+        let whole = Point::end_of(epoch.number);
         for base in manifest.bases.iter().filter(is_of) {
             let begin = base.moment.max(table.since.moment).max(manifest.floor.moment);
             let mut end = manifest.end_of(epoch);
@@ -280,11 +281,7 @@ pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u6
                 .before
                 .map_or(epoch.through, |before| Position(before.0.saturating_sub(1)))
         })?;
-    kept.floor = Until {
-        epoch: point.epoch,
-        position: oldest,
-        moment,
-    };
+    kept.floor = Until::new(point.epoch, oldest, moment);
     let is_gone = |table: &Table| table.ended.is_some_and(|ended| point.is_after(ended.at));
     kept.tables.retain(|table| !is_gone(table));
     kept.epochs.retain(|epoch| epoch.number >= point.epoch);

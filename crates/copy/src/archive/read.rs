@@ -23,7 +23,7 @@ use super::manifest::{Contents, Manifest, Moment, Position};
 const BUFFER: usize = 1 << 16;
 
 /// A line of a segment. Its members are the columns of `query_changes`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ChangeLine<'a> {
     #[serde(borrow)]
     pub position: Cow<'a, str>,
@@ -64,14 +64,8 @@ impl<'a> ChangeLine<'a> {
     pub fn with_properties(&self, json: &[u8]) -> Result<Vec<u8>, String> {
         let properties: &RawValue = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         let line = ChangeLine {
-            position: self.position.clone(),
-            committed: self.committed.clone(),
-            table_name: self.table_name.clone(),
-            kind: self.kind.clone(),
-            partition_key: self.partition_key.clone(),
-            row_key: self.row_key.clone(),
-            timestamp: self.timestamp.clone(),
             properties: Some(properties),
+            ..self.clone()
         };
         serde_json::to_vec(&line).map_err(|error| error.to_string())
     }

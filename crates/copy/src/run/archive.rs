@@ -20,7 +20,7 @@ use crate::interrupt::{overdue, pause, stop_on_signal};
 use crate::places::{answer, print};
 use crate::printable::tell;
 use crate::record::Range;
-use crate::sql::{Archived, Change, ChangeFeed, Database, Event, FeedStatus, Freeze, Frozen, Images, PAGE, Probe};
+use crate::sql::{Change, ChangeFeed, Database, Event, FeedStatus, Freeze, Frozen, Images, PAGE, Probe};
 
 /// Changes that wait to be written. Each may have 6 MiB.
 const WAITING: usize = 8;
@@ -103,8 +103,6 @@ struct Unknown {
 /// Brings an archive up to date.
 struct Keeper<'a> {
     arguments: &'a ArchiveArguments,
-    database: Database,
-    archived: Archived,
     feed: ChangeFeed,
     directory: Directory,
     manifest: Manifest,
@@ -174,9 +172,7 @@ impl<'a> Keeper<'a> {
         };
         Ok(Keeper {
             arguments,
-            archived: Archived::new(database.clone(), &manifest.feed),
-            feed: ChangeFeed::new(database.clone(), &manifest.feed),
-            database,
+            feed: ChangeFeed::new(database, &manifest.feed),
             directory,
             manifest,
             writer,
@@ -225,7 +221,7 @@ impl<'a> Keeper<'a> {
             self.compare_tables(&probe).await?;
             if let Err(failure) = self.read().await {
                 // A feed that is lost gives errors, and the next probe says so.
-                match self.lost(&self.archived.probe().await?) {
+                match self.lost(&self.feed.probe().await?) {
                     Some(_) => continue,
                     None => return Err(failure),
                 }
@@ -294,7 +290,7 @@ impl<'a> Keeper<'a> {
 
     /// Begins a time in which all changes are known, unless the last one goes on. Returns what the server has shown before.
     async fn begin(&mut self) -> Result<Probe, Failure> {
-        let probe = self.archived.probe().await?;
+        let probe = self.feed.probe().await?;
         let reason = self.lost(&probe);
         match (self.manifest.epoch(), reason) {
             (Some(_), None) => {}
@@ -314,7 +310,7 @@ impl<'a> Keeper<'a> {
         self.writer = None;
         self.end_folding().await?;
         let selected = &self.manifest.selected;
-        let mut tables = self.archived.tables().await?;
+        let mut tables = self.feed.tables().await?;
         tables.retain(|(name, _)| is_selected(selected, name));
         if let (true, Some(missing)) = (
             self.manifest.epochs.is_empty(),
@@ -325,23 +321,20 @@ impl<'a> Keeper<'a> {
         ) {
             return Err(Failure::new(format!(
                 "{}: there is no table {missing}.",
-                self.database.name
+                self.feed.database.name
             )));
         }
         if let FeedStatus::Lost(_) = probe.feed {
             self.feed.drop().await?;
         }
         if !matches!(probe.feed, FeedStatus::Kept(_)) {
-            let living = |name: &str| {
-                let mut living = self.manifest.tables.iter().filter(|table| table.ended.is_none());
-                self.manifest.epochs.is_empty() || living.any(|table| table.name.eq_ignore_ascii_case(name))
-            };
+            let is_new = self.manifest.epochs.is_empty();
             let names = tables.iter().map(|(name, _)| name.clone());
-            let names: Vec<String> = names.filter(|name| living(name)).collect();
+            let names: Vec<String> = names.filter(|name| is_new || self.manifest.has_living(name)).collect();
             self.feed.create(&names).await?.map_err(Failure::new)?;
         }
         let number = self.manifest.epoch().map_or(1, |epoch| epoch.number + 1);
-        let first = self.archived.probe().await?;
+        let first = self.feed.probe().await?;
         let position = |text: &str| Position::parse(text).ok_or_else(|| Failure::new("The server sends no position."));
         let mut from = position(&first.written)?;
         let (through, mut begins) = (from, Moment(first.clock));
@@ -362,22 +355,10 @@ impl<'a> Keeper<'a> {
                 Err(failure) => self.skip(&name, &failure),
             }
         }
-        let gone = Until {
-            epoch: number,
-            position: Position(0),
-            moment: begins,
-        };
-        let is_there = |table: &Table| {
-            bases
-                .iter()
-                .any(|(name, oid, _)| *oid == table.oid && name.eq_ignore_ascii_case(&table.name))
-        };
-        for table in self.manifest.tables.iter_mut().filter(|table| table.ended.is_none()) {
-            if !is_there(table) {
-                table.ended = Some(Ended {
-                    why: WhyEnded::Dropped,
-                    at: gone,
-                });
+        let (why, at) = (WhyEnded::Dropped, Until::new(number, Position(0), begins));
+        for table in self.manifest.living_mut() {
+            if !bases.iter().any(|(name, oid, _)| table.is(name, *oid)) {
+                table.ended = Some(Ended { why, at });
             }
         }
         for (name, oid, mut base) in bases {
@@ -394,11 +375,7 @@ impl<'a> Keeper<'a> {
             reason,
         });
         if number == 1 {
-            self.manifest.floor = Until {
-                epoch: 1,
-                position: from,
-                moment: begins,
-            };
+            self.manifest.floor = Until::new(1, from, begins);
         }
         self.confirmed = Position(0);
         self.is_changed = true;
@@ -407,16 +384,8 @@ impl<'a> Keeper<'a> {
 
     /// Puts a base into the manifest, with its table if that is new.
     fn add_base(&mut self, name: &str, oid: u32, mut base: Base) {
-        let since = Until {
-            epoch: base.epoch,
-            position: base.position,
-            moment: base.moment,
-        };
-        let living = self
-            .manifest
-            .tables
-            .iter_mut()
-            .find(|table| table.ended.is_none() && table.oid == oid && table.name.eq_ignore_ascii_case(name));
+        let since = Until::new(base.epoch, base.position, base.moment);
+        let living = self.manifest.living_mut().find(|table| table.is(name, oid));
         match living {
             Some(table) => {
                 base.table = table.id;
@@ -447,7 +416,7 @@ impl<'a> Keeper<'a> {
     async fn read_base(&mut self, table: &str, epoch: u32, wait: bool) -> Result<Option<(Frozen, Base)>, Failure> {
         for _ in 0..TRIES {
             let frozen = loop {
-                match self.archived.freeze(table).await? {
+                match self.feed.freeze(table).await? {
                     Freeze::Done(frozen) => break *frozen,
                     Freeze::Busy if wait && !self.is_stopped() => pause(BUSY, &self.stop).await,
                     Freeze::Busy | Freeze::Gone => return Ok(None),
@@ -472,7 +441,7 @@ impl<'a> Keeper<'a> {
         }
         Err(Failure::new(format!(
             "{}: the table {table} could not be read at once: the database was away {TRIES} times meanwhile.",
-            self.database.name
+            self.feed.database.name
         )))
     }
 
@@ -509,7 +478,7 @@ impl<'a> Keeper<'a> {
                 if let Some(reject) = chunk.rejects.first() {
                     return Err(Failure::new(format!(
                         "{}: the table {} has a row that is no entity: {}",
-                        self.database.name, frozen.name, reject.reason
+                        self.feed.database.name, frozen.name, reject.reason
                     )));
                 }
                 block_in_place(|| chunk.records.iter().try_for_each(|record| writer.add(record)))?;
@@ -532,51 +501,39 @@ impl<'a> Keeper<'a> {
             return Ok(());
         };
         let position_of = |probe: &Probe| Position::parse(&probe.written).unwrap_or_default();
-        let tables = self.archived.tables().await?;
-        let is_same =
-            |table: &Table, (name, oid): &(String, u32)| *oid == table.oid && name.eq_ignore_ascii_case(&table.name);
-        let is_gone = |table: &Table| table.ended.is_none() && !tables.iter().any(|there| is_same(table, there));
-        let after = match self.manifest.tables.iter().any(is_gone) {
-            true => &self.archived.probe().await?,
-            false => before,
+        let tables = self.feed.tables().await?;
+        let is_there = |table: &Table| tables.iter().any(|(name, oid)| table.is(name, *oid));
+        let after = match self.manifest.living().all(is_there) {
+            true => before,
+            false => &self.feed.probe().await?,
         };
-        let at = |position, moment| Until {
-            epoch: number,
-            position,
-            moment,
-        };
-        let gone = at(position_of(after), Moment(after.clock));
+        let gone = Until::new(number, position_of(after), Moment(after.clock));
         // When it surely had its name.
         let (position, moment) = self.compared.unwrap_or_else(|| {
             let epoch = self.manifest.epoch();
             epoch.map_or((Position(0), Moment(0)), |epoch| (epoch.through, epoch.reached))
         });
-        let last_seen = at(position, moment);
+        let last_seen = Until::new(number, position, moment);
         self.compared = Some((position_of(before), Moment(before.clock)));
         let selected = self.manifest.selected.clone();
-        for table in self.manifest.tables.iter_mut().filter(|table| table.ended.is_none()) {
-            let ended = if !is_selected(&selected, &table.name) {
+        for table in self.manifest.living_mut() {
+            let (why, at) = if !is_selected(&selected, &table.name) {
                 (WhyEnded::Deselected, last_seen)
-            } else if tables.iter().any(|there| is_same(table, there)) {
+            } else if is_there(table) {
                 continue;
             } else if tables.iter().any(|(_, oid)| *oid == table.oid) {
                 (WhyEnded::Renamed, last_seen)
             } else {
                 (WhyEnded::Dropped, gone)
             };
-            let (why, at) = ended;
             table.ended = Some(Ended { why, at });
             self.is_changed = true;
         }
-        let is_known = |manifest: &Manifest, name: &str| {
-            let mut living = manifest.tables.iter().filter(|table| table.ended.is_none());
-            living.any(|table| table.name.eq_ignore_ascii_case(name))
-        };
         for (name, _) in tables {
             if self.is_stopped() {
                 break;
             }
-            if !is_selected(&selected, &name) || is_known(&self.manifest, &name) || self.is_skipped(&name) {
+            if !is_selected(&selected, &name) || self.manifest.has_living(&name) || self.is_skipped(&name) {
                 continue;
             }
             self.take_table(&name, number).await;
@@ -587,7 +544,7 @@ impl<'a> Keeper<'a> {
     /// Reads pages of changes until there are no more.
     async fn read(&mut self) -> Result<(), Failure> {
         while !self.is_stopped() {
-            let probe = self.archived.probe().await?;
+            let probe = self.feed.probe().await?;
             let (sender, receiver) = channel(WAITING);
             let feed = self.feed.clone();
             let (last, written) = tokio::join!(feed.read(Images::New, sender), self.write_page(receiver));
@@ -671,11 +628,7 @@ impl<'a> Keeper<'a> {
             if let Some(reason) = change.gap() {
                 unknown.push(Unknown {
                     table: table.id,
-                    from: Until {
-                        epoch: number,
-                        position,
-                        moment: committed,
-                    },
+                    from: Until::new(number, position, committed),
                     reason,
                 });
             }
@@ -726,11 +679,7 @@ impl<'a> Keeper<'a> {
         let Some(number) = self.manifest.epoch().map(|epoch| epoch.number) else {
             return Ok(());
         };
-        let open = self
-            .manifest
-            .tables
-            .iter()
-            .filter(|table| table.ended.is_none() && table.has_open_gap());
+        let open = self.manifest.living().filter(|table| table.has_open_gap());
         let open: Vec<String> = open.map(|table| table.name.clone()).collect();
         for name in open {
             if self.is_skipped(&name) || self.is_stopped() {

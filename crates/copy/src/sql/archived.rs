@@ -1,25 +1,18 @@
-//! What an archive asks of a database.
+//! What an archive asks of a database and the feed that it is archived by.
 
 use table_service_model::change_feed::FeedName;
-use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use crate::failure::Failure;
-use crate::record::MOST_TABLES;
 
-use super::connect::{Connection, Database, SqlError, row, rows};
+use super::changes::ChangeFeed;
+use super::connect::{Connection, SqlError, row, rows};
 use super::rows::Micros;
 use super::source::SqlSource;
 use super::visit::Access;
 
 /// How long writers wait behind the lock of a base before it is given back, so that a writer that stays does not stop the others.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '2s'";
-
-/// A database that is archived by a feed.
-pub struct Archived {
-    database: Database,
-    feed: String,
-}
 
 /// What is left of the feed.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,14 +55,7 @@ pub enum Freeze {
     Gone,
 }
 
-impl Archived {
-    pub fn new(database: Database, feed: &str) -> Archived {
-        Archived {
-            database,
-            feed: feed.to_owned(),
-        }
-    }
-
+impl ChangeFeed {
     /// Looks at the server's clock and log and at the feed.
     pub async fn probe(&self) -> Result<Probe, Failure> {
         const NOW: &str = "SELECT pg_catalog.pg_current_wal_flush_lsn()::text, pg_catalog.clock_timestamp(), \
@@ -84,7 +70,7 @@ impl Archived {
                 ));
             }
             let now = row(client, NOW, &[]).await?;
-            let feed = match rows(client, FEED, &[&self.feed], 1).await?.first() {
+            let feed = match rows(client, FEED, &[&self.name], 1).await?.first() {
                 None => FeedStatus::None,
                 Some(found) => match (found.try_get::<_, Option<&str>>(0)?, found.try_get::<_, Option<String>>(1)?) {
                     (Some("lost"), _) => FeedStatus::Lost(
@@ -101,20 +87,6 @@ impl Archived {
                 server: now.try_get(2)?,
                 feed,
             })
-        };
-        self.database.again(|| self.database.on_kept(work)).await
-    }
-
-    /// The names and OIDs of all tables.
-    pub async fn tables(&self) -> Result<Vec<(String, u32)>, Failure> {
-        const TABLES: &str = "SELECT table_name, relation::pg_catalog.oid FROM table_service.query_tables(NULL::pg_catalog.text, \
-                              NULL::pg_catalog.int8, NULL::pg_catalog.text, NULL::table_service.properties)";
-        let work = async |client: &Connection| {
-            let found = rows(client, TABLES, &[], MOST_TABLES).await?;
-            found
-                .iter()
-                .map(|row: &Row| Ok((row.try_get(0)?, row.try_get(1)?)))
-                .collect()
         };
         self.database.again(|| self.database.on_kept(work)).await
     }
@@ -143,7 +115,7 @@ impl Archived {
         const WHERE: &str = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text, pg_catalog.clock_timestamp(), \
                              $1::text::regclass::oid, (SELECT c.relname::text FROM pg_catalog.pg_class AS c \
                              WHERE c.oid = $1::text::regclass)";
-        let feed = FeedName::parse(&self.feed).map_err(|error| SqlError::for_ever(error.report()))?;
+        let feed = FeedName::parse(&self.name).map_err(|error| SqlError::for_ever(error.report()))?;
         let publication = feed.publication();
         let client = self.database.connect().await?;
         let Some(relation) = self.database.relation(&client, table).await? else {

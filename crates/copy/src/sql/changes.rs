@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 
 use futures_util::StreamExt;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use table_service_model::{Ticks, table_name};
 use tokio::sync::mpsc::Sender;
 use tokio_postgres::Row;
@@ -45,18 +47,18 @@ impl Images {
 }
 
 /// A change, as `query_changes` returns it.
+#[derive(Serialize)]
 pub struct Change {
     pub position: String,
     pub committed: String,
+    #[serde(rename = "table_name")]
     pub table: String,
     pub kind: String,
     pub partition_key: Option<String>,
     pub row_key: Option<String>,
     pub timestamp: Option<String>,
-    /// JSON.
-    pub properties: Option<String>,
-    /// JSON.
-    pub old_properties: Option<String>,
+    pub properties: Option<Box<RawValue>>,
+    pub old_properties: Option<Box<RawValue>>,
 }
 
 impl Change {
@@ -64,6 +66,11 @@ impl Change {
     pub const BEGINNING: &str = "{\"position\":";
 
     fn read(row: &Row) -> Result<Change, SqlError> {
+        let bag = |column| {
+            let json: Option<String> = row.try_get(column)?;
+            let read = json.map(RawValue::from_string).transpose();
+            read.map_err(|error| SqlError::for_ever(error.to_string()))
+        };
         Ok(Change {
             position: row.try_get(0)?,
             committed: row.try_get(1)?,
@@ -72,37 +79,25 @@ impl Change {
             partition_key: row.try_get(4)?,
             row_key: row.try_get(5)?,
             timestamp: row.try_get(6)?,
-            properties: row.try_get(7)?,
-            old_properties: row.try_get(8)?,
+            properties: bag(7)?,
+            old_properties: bag(8)?,
         })
     }
 
     /// Returns why changes of the table cannot be read from here on, if this says so in their place.
     pub fn gap(&self) -> Option<String> {
-        let reason = |json: &String| {
-            let bag: serde_json::Value = serde_json::from_str(json).ok()?;
+        let reason = |json: &RawValue| {
+            let bag: serde_json::Value = serde_json::from_str(json.get()).ok()?;
             Some(bag.get("Reason")?.as_str()?.to_owned())
         };
-        (self.kind == "gap").then(|| self.properties.as_ref().and_then(reason).unwrap_or_default())
+        (self.kind == "gap").then(|| self.properties.as_deref().and_then(reason).unwrap_or_default())
     }
 
     /// Appends the change as a line of JSON, with the names of `query_changes`.
     pub fn append_line(&self, line: &mut Vec<u8>) {
-        let text = |value: Option<&str>| value.map_or("null".to_owned(), |value| serde_json::json!(value).to_string());
-        let bag = |json: &Option<String>| json.clone().unwrap_or_else(|| "null".to_owned());
-        let members = [
-            ("position", text(Some(&self.position))),
-            ("committed", text(Some(&self.committed))),
-            ("table_name", text(Some(&self.table))),
-            ("kind", text(Some(&self.kind))),
-            ("partition_key", text(self.partition_key.as_deref())),
-            ("row_key", text(self.row_key.as_deref())),
-            ("timestamp", text(self.timestamp.as_deref())),
-            ("properties", bag(&self.properties)),
-            ("old_properties", bag(&self.old_properties)),
-        ];
-        let members = members.map(|(name, value)| format!("\"{name}\":{value}"));
-        line.extend_from_slice(format!("{{{}}}\n", members.join(",")).as_bytes());
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(&mut *line, self);
+        line.push(b'\n');
     }
 }
 
@@ -123,8 +118,8 @@ pub struct StoredTable {
 /// A change feed of a database.
 #[derive(Clone)]
 pub struct ChangeFeed {
-    database: Database,
-    name: String,
+    pub database: Database,
+    pub name: String,
 }
 
 impl ChangeFeed {
@@ -133,10 +128,6 @@ impl ChangeFeed {
             database,
             name: name.to_owned(),
         }
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Sends the changes that are not confirmed, at least so many that the last transaction is whole, and returns the position to
@@ -238,16 +229,22 @@ impl ChangeFeed {
         self.database.again(|| self.database.on_kept(work)).await
     }
 
-    /// The OIDs of all tables, by their names in lower case.
-    pub async fn relations(&self) -> Result<BTreeMap<String, u32>, Failure> {
+    /// The names and OIDs of all tables.
+    pub async fn tables(&self) -> Result<Vec<(String, u32)>, Failure> {
         let statement = "SELECT table_name, relation::pg_catalog.oid FROM table_service.query_tables(NULL::pg_catalog.text, \
                          NULL::pg_catalog.int8, NULL::pg_catalog.text, NULL::table_service.properties)";
         let work = async |client: &Connection| {
             let found = rows(client, statement, &[], MOST_TABLES).await?;
-            let relation = |row: &Row| Ok((table_name::fold(row.try_get(0)?), row.try_get(1)?));
-            found.iter().map(relation).collect()
+            let table = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
+            found.iter().map(table).collect()
         };
         self.database.again(|| self.database.on_kept(work)).await
+    }
+
+    /// The OIDs of all tables, by their names in lower case.
+    pub async fn relations(&self) -> Result<BTreeMap<String, u32>, Failure> {
+        let tables = self.tables().await?.into_iter();
+        Ok(tables.map(|(name, oid)| (table_name::fold(&name), oid)).collect())
     }
 
     /// Drops the feed, or what is left of it. A database that cannot have one has none.

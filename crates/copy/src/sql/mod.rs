@@ -10,7 +10,7 @@ mod source;
 mod target;
 mod visit;
 
-pub use archived::{Archived, FeedStatus, Freeze, Frozen, Probe};
+pub use archived::{FeedStatus, Freeze, Frozen, Probe};
 pub use bulk::{LARGEST_STEP, SqlDeleter, count};
 pub use changes::{Change, ChangeFeed, Event, Images, PAGE, StoredTable};
 pub use connect::{Database, DatabaseOptions};
