@@ -203,7 +203,7 @@ impl Delete {
                     self.pace.note(step.read);
                     self.note(table, index, step.read, removed, Some(step.position))?;
                 }
-                if deleter.is_uncertain() {
+                if deleter.is_uncertain {
                     let note = "The database was away for a while. What was deleted by a step whose answer did not come is not \
                                 in these numbers.";
                     self.report().notes.push(note.to_owned());

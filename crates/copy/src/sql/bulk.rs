@@ -3,8 +3,6 @@
 //! A database of 0.3.0 has functions for both. In an older one a page of keys is read, and one statement deletes those that
 //! still pass the filter, which it tests under their locks.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use crate::failure::Failure;
 use crate::record::Position;
 
@@ -59,8 +57,8 @@ pub struct SqlDeleter<'a> {
     most: usize,
     session: Option<Session>,
     position: Option<Position>,
-    /// Whether an answer did not come, so that its entities are not counted.
-    is_uncertain: AtomicBool,
+    /// Whether an answer did not come, so that more may be deleted than was counted.
+    pub is_uncertain: bool,
 }
 
 struct Session {
@@ -93,13 +91,8 @@ impl<'a> SqlDeleter<'a> {
             most,
             session: None,
             position,
-            is_uncertain: AtomicBool::new(false),
+            is_uncertain: false,
         }
-    }
-
-    /// Returns whether more may be deleted than was counted.
-    pub fn is_uncertain(&self) -> bool {
-        self.is_uncertain.load(Ordering::Relaxed)
     }
 
     /// The next step, which may have found nothing; `None` at the end.
@@ -115,45 +108,40 @@ impl<'a> SqlDeleter<'a> {
                     return Ok(Some(step));
                 }
                 Ok(None) => return Err(no_table(self.database, self.table)),
-                Err(error) => {
-                    if error.code().is_none() && self.session.take().is_some() {
-                        self.is_uncertain.store(true, Ordering::Relaxed);
-                    }
-                    if error.is_passing() {
-                        self.session = None;
-                    }
-                    self.database.wait(&mut backoff, &error).await?;
-                }
+                Err(error) => self.database.wait(&mut backoff, &error).await?,
             }
         }
     }
 
-    /// Repeating it is harmless: a deleted entity is not found again.
+    /// Repeating it is harmless: a deleted entity is not found again. A session in which it fails is not used again.
     async fn try_step(&mut self) -> Result<Option<Step>, SqlError> {
-        let session = match &mut self.session {
+        let session = match self.session.take() {
             Some(session) => session,
-            none => match Session::new(self.database, self.table, self.filter).await? {
-                Some(session) => none.insert(session),
+            None => match self.open().await? {
+                Some(session) => session,
                 None => return Ok(None),
             },
         };
-        session
-            .step(
-                self.database,
-                self.table,
-                self.filter,
-                self.most,
-                self.position.as_ref(),
-            )
-            .await
-            .map(Some)
+        let Session {
+            client,
+            relation,
+            condition,
+        } = &session;
+        let work = async |name: &str| match condition {
+            None => self.call(client).await,
+            Some(condition) => self.page(client, name, condition).await,
+        };
+        let done = self.database.visiting(client, relation, Access::Write, work).await;
+        match &done {
+            Ok(_) => self.session = Some(session),
+            Err(error) => self.is_uncertain |= error.code().is_none(),
+        }
+        done.map(Some)
     }
-}
 
-impl Session {
-    async fn new(database: &Database, table: &str, filter: Option<&str>) -> Result<Option<Session>, SqlError> {
-        let client = database.connect().await?;
-        let Some(relation) = database.relation(&client, table).await? else {
+    async fn open(&self) -> Result<Option<Session>, SqlError> {
+        let client = self.database.connect().await?;
+        let Some(relation) = self.database.relation(&client, self.table).await? else {
             return Ok(None);
         };
         let condition = if client.has_functions_of_0_3 {
@@ -162,7 +150,7 @@ impl Session {
             client
                 .batch_execute("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")
                 .await?;
-            Some(condition(&client, filter).await?)
+            Some(condition(&client, self.filter).await?)
         };
         Ok(Some(Session {
             client,
@@ -171,40 +159,17 @@ impl Session {
         }))
     }
 
-    /// A position of the other kind, which a resume file has kept, is the beginning.
-    async fn step(
-        &self,
-        database: &Database,
-        table: &str,
-        filter: Option<&str>,
-        most: usize,
-        position: Option<&Position>,
-    ) -> Result<Step, SqlError> {
-        let top = i64::try_from(most).unwrap_or(i64::MAX);
-        let work = async |name: &str| match &self.condition {
-            None => self.call(table, filter, top, position).await,
-            Some(condition) => self.page(name, condition, table, filter, top, position).await,
-        };
-        database
-            .visiting(&self.client, &self.relation, Access::Write, work)
-            .await
-    }
-
-    async fn call(
-        &self,
-        table: &str,
-        filter: Option<&str>,
-        top: i64,
-        position: Option<&Position>,
-    ) -> Result<Step, SqlError> {
+    /// Deletes by a function of the extension. A position of the other kind, which a resume file has kept, is the beginning.
+    async fn call(&self, client: &Connection) -> Result<Step, SqlError> {
         const STEP: &str = "SELECT deleted, continuation_token FROM table_service.delete_entities_step(\
                             $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.text, \
                             NULL::table_service.properties)";
-        let token = match position {
+        let token = match &self.position {
             Some(Position::Step(token)) => Some(token),
             _ => None,
         };
-        let row = row(&self.client, STEP, &[&table, &filter.unwrap_or("true"), &top, &token]).await?;
+        let (filter, top) = (self.filter.unwrap_or("true"), self.top());
+        let row = row(client, STEP, &[&self.table, &filter, &top, &token]).await?;
         let deleted = u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or_default();
         let next: Option<String> = row.try_get(1)?;
         Ok(Step {
@@ -214,25 +179,18 @@ impl Session {
         })
     }
 
-    async fn page(
-        &self,
-        name: &str,
-        condition: &str,
-        table: &str,
-        filter: Option<&str>,
-        top: i64,
-        position: Option<&Position>,
-    ) -> Result<Step, SqlError> {
+    /// Deletes the entities of a page in a relation.
+    async fn page(&self, client: &Connection, name: &str, condition: &str) -> Result<Step, SqlError> {
         const PAGE: &str = "SELECT partition_key, row_key, continuation_token FROM table_service.query_page(\
                             $1::pg_catalog.text, $2::pg_catalog.text, 'PartitionKey,RowKey'::pg_catalog.text, \
                             $3::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties)";
-        let token = match position {
+        let token = match &self.position {
             Some(Position::Page(token)) => Some(token),
             _ => None,
         };
         let (mut partition_keys, mut row_keys, mut next) = (Vec::new(), Vec::new(), None);
-        let most = usize::try_from(top).unwrap_or(usize::MAX);
-        for row in rows(&self.client, PAGE, &[&table, &filter, &top, &token], most).await? {
+        let top = self.top();
+        for row in rows(client, PAGE, &[&self.table, &self.filter, &top, &token], self.most).await? {
             let keys: (Option<String>, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
             if let (Some(partition_key), Some(row_key)) = keys {
                 partition_keys.push(partition_key);
@@ -248,12 +206,16 @@ impl Session {
         let deleted = if partition_keys.is_empty() {
             0
         } else {
-            self.client.execute(&statement, &[&partition_keys, &row_keys]).await?
+            client.execute(&statement, &[&partition_keys, &row_keys]).await?
         };
         Ok(Step {
             read: partition_keys.len() as u64,
             deleted,
             position: next.map_or(Position::End, Position::Page),
         })
+    }
+
+    fn top(&self) -> i64 {
+        i64::try_from(self.most).unwrap_or(i64::MAX)
     }
 }

@@ -20,7 +20,7 @@ use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, MOST_TABLES, Positio
 
 use super::connect::{ALL_ALIVE, Connection, Database, SqlError, alive, literal, row, rows};
 use super::rows as row_format;
-use super::visit::{Access, Relation};
+use super::visit::Access;
 
 /// Tables with fewer rows are read in one range.
 const ROWS_OF_A_RANGE: i64 = 20_000;
@@ -162,21 +162,25 @@ impl SqlSource {
         Ok(tables)
     }
 
-    /// Visits a table in the transaction of the snapshot, without keeping the lock on it.
-    async fn in_savepoint<T>(
+    /// Visits a table under the snapshot, without keeping the lock on it.
+    async fn visiting<T>(
         &self,
-        snapshot: &Snapshot,
-        relation: &Relation,
-        work: impl AsyncFnOnce(&str) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
-        let client = &snapshot.client;
-        client.batch_execute("SAVEPOINT visit").await?;
-        let done = match self.database.visit(client, relation, Access::Read).await {
-            Ok(name) => work(name).await,
-            Err(error) => Err(error),
+        table: &str,
+        work: impl AsyncFn(&Client, &str) -> Result<T, SqlError>,
+    ) -> Result<T, Failure> {
+        let work = &work;
+        let visit = |snapshot: Arc<Snapshot>| async move {
+            let client = &snapshot.client;
+            let Some(relation) = self.database.relation(client, table).await? else {
+                return Ok(None);
+            };
+            let visit = async {
+                let name = self.database.visit(client, &relation, Access::Read).await?;
+                work(client, name).await.map(Some)
+            };
+            in_savepoint(client, visit).await?
         };
-        client.batch_execute("ROLLBACK TO SAVEPOINT visit").await?;
-        done
+        self.under_snapshot(visit).await?.ok_or_else(|| self.no_table(table))
     }
 
     fn no_table(&self, table: &str) -> Failure {
@@ -185,28 +189,14 @@ impl SqlSource {
 
     /// How many entities PostgreSQL believes to be in a table, and the bytes that it takes.
     pub async fn estimate(&self, table: &str) -> Result<(Option<u64>, Option<u64>), Failure> {
-        self.under_snapshot(|snapshot| async move {
-            let Some(relation) = self.database.relation(&snapshot.client, table).await? else {
-                return Ok(None);
-            };
-            let estimate = async |name: &str| estimate(&snapshot.client, name).await;
-            self.in_savepoint(&snapshot, &relation, estimate).await.map(Some)
-        })
-        .await?
-        .ok_or_else(|| self.no_table(table))
+        self.visiting(table, async |client, name| estimate(client, name).await)
+            .await
     }
 
     /// Divides a table into ranges of about the same size.
     pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
-        self.under_snapshot(|snapshot| async move {
-            let Some(relation) = self.database.relation(&snapshot.client, table).await? else {
-                return Ok(None);
-            };
-            let ranges = async |name: &str| ranges(&snapshot.client, name, readers).await;
-            self.in_savepoint(&snapshot, &relation, ranges).await.map(Some)
-        })
-        .await?
-        .ok_or_else(|| self.no_table(table))
+        self.visiting(table, async |client, name| ranges(client, name, readers).await)
+            .await
     }
 
     /// Reads a range from a position on. If the database goes away, it goes on behind the last chunk.
@@ -381,15 +371,18 @@ impl SqlSource {
 }
 
 /// Does something in a savepoint, because an error that does not matter must not end the transaction with the snapshot.
-/// Returns nothing if it fails, and the connection is still there.
-async fn try_in_savepoint<T>(
+/// The inner error is that of the work: the connection is still there.
+async fn in_savepoint<T>(
     client: &Client,
     work: impl Future<Output = Result<T, SqlError>>,
-) -> Result<Option<T>, SqlError> {
-    client.batch_execute("SAVEPOINT attempt").await?;
+) -> Result<Result<T, SqlError>, SqlError> {
+    client.batch_execute("SAVEPOINT visit").await?;
     let done = work.await;
-    client.batch_execute("ROLLBACK TO SAVEPOINT attempt").await?;
-    Ok(done.ok())
+    // One may be within another. They have one name, which is the last one's until that is released.
+    client
+        .batch_execute("ROLLBACK TO SAVEPOINT visit; RELEASE SAVEPOINT visit")
+        .await?;
+    Ok(done)
 }
 
 async fn estimate(client: &Client, relation: &str) -> Result<(Option<u64>, Option<u64>), SqlError> {
@@ -397,7 +390,7 @@ async fn estimate(client: &Client, relation: &str) -> Result<(Option<u64>, Optio
          FROM pg_class AS c WHERE c.oid = $1::text::regclass AND c.relkind <> 'p' \
          OR c.oid IN (SELECT relid FROM pg_partition_tree($1::text::regclass) WHERE isleaf)";
     // An estimate is not worth an error.
-    let Some(row_of_sums) = try_in_savepoint(client, row(client, statement, &[&relation])).await? else {
+    let Ok(row_of_sums) = in_savepoint(client, row(client, statement, &[&relation])).await? else {
         return Ok((None, None));
     };
     let bytes: Option<i64> = row_of_sums.try_get(1).ok().flatten();
@@ -408,8 +401,9 @@ async fn estimate(client: &Client, relation: &str) -> Result<(Option<u64>, Optio
         // Never analysed: small tables are counted.
         _ if bytes.is_some_and(|bytes| bytes < 64 << 20) => {
             let statement = format!("SELECT count(*) FROM {relation}");
-            let count = try_in_savepoint(client, row(client, &statement, &[])).await?;
+            let count = in_savepoint(client, row(client, &statement, &[])).await?;
             count
+                .ok()
                 .and_then(|row| row.try_get::<_, i64>(0).ok())
                 .and_then(|count| u64::try_from(count).ok())
         }
@@ -433,8 +427,8 @@ async fn ranges(client: &Client, relation: &str, readers: usize) -> Result<Vec<R
          WHERE partition_key IS NOT NULL AND row_key IS NOT NULL ORDER BY partition_key, row_key LIMIT {LARGEST_SAMPLE}"
     );
     // A relation that cannot be sampled, such as a foreign table, is read in one range.
-    let sample = try_in_savepoint(client, rows(client, &statement, &[], LARGEST_SAMPLE)).await?;
-    let Some(sample) = sample else { return Ok(whole) };
+    let sample = in_savepoint(client, rows(client, &statement, &[], LARGEST_SAMPLE)).await?;
+    let Ok(sample) = sample else { return Ok(whole) };
     let parts = usize::try_from(entities / ROWS_OF_A_RANGE)
         .unwrap_or(1)
         .min(readers * 8)
