@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use table_service_model::{Secret, Ticks};
+use table_service_model::Ticks;
 
 use crate::cli::{Command, CommandLine, CopyArguments, TwoPlaces, VerifyArguments};
 use crate::failure::{Failure, exit};
@@ -19,7 +19,6 @@ use crate::progress::{Counters, Progress};
 use crate::record::DigestSecret;
 use crate::report::Report;
 use crate::resume::{Job, Journal};
-use crate::secret::is_exposed;
 use crate::sql::ChangeFeed;
 use crate::verify::{Comparison, Verify};
 use crate::write::{OnConflict, WriteMode};
@@ -37,51 +36,18 @@ mod rounds;
 /// Does it, and returns the exit status.
 pub async fn run(command_line: CommandLine) -> Result<u8, Failure> {
     match command_line.command {
-        Some(Command::Verify(arguments)) => {
-            warn_of_secrets([&arguments.places.from, &arguments.places.to]);
-            verify(&arguments).await
-        }
-        Some(Command::Delete(arguments)) => {
-            warn_of_secrets([&arguments.place.from]);
-            bulk::delete(&arguments).await
-        }
-        Some(Command::Count(arguments)) => {
-            warn_of_secrets([&arguments.place.from]);
-            bulk::count(&arguments).await
-        }
-        Some(Command::Changes(arguments)) => {
-            warn_of_secrets([&arguments.database.from]);
-            changes::changes(&arguments).await
-        }
-        Some(Command::Archive(arguments)) => {
-            warn_of_secrets([&arguments.database.from]);
-            archive::archive(&arguments).await
-        }
-        Some(Command::Restore(arguments)) => {
-            warn_of_secrets([&arguments.to]);
-            restore::restore(&arguments).await
-        }
+        Some(Command::Verify(VerifyArguments {
+            places,
+            timestamps,
+            max_differences,
+        })) => compare(&places, None, timestamps, max_differences).await,
+        Some(Command::Delete(arguments)) => bulk::delete(&arguments).await,
+        Some(Command::Count(arguments)) => bulk::count(&arguments).await,
+        Some(Command::Changes(arguments)) => changes::changes(&arguments).await,
+        Some(Command::Archive(arguments)) => archive::archive(&arguments).await,
+        Some(Command::Restore(arguments)) => restore::restore(&arguments).await,
         Some(Command::History(arguments)) => history::history(&arguments),
-        None => {
-            let places = &command_line.copy.places;
-            warn_of_secrets([&places.from, &places.to]);
-            copy(&command_line.copy).await
-        }
-    }
-}
-
-fn warn_of_secrets<'a>(places: impl IntoIterator<Item = &'a Option<Secret>>) {
-    // An argument is the same text as an environment variable gives, so look where it came from.
-    let arguments: Vec<String> = std::env::args().collect();
-    let shown = places
-        .into_iter()
-        .flatten()
-        .any(|place| is_exposed(place) && arguments.iter().any(|argument| argument.ends_with(place.expose())));
-    if shown {
-        tell(
-            "table-service-copy: every user of this machine can read the key, signature or password in the arguments. \
-             Give it as env:NAME or @FILE.",
-        );
+        None => copy(&command_line.copy).await,
     }
 }
 
@@ -205,13 +171,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     first.journal.remove();
     print(places.options.work.json, "report", &report, &report.text());
     if arguments.verify {
-        let compare = Compare {
-            places,
-            tables: Some(tables),
-            timestamps: false,
-            most: 100,
-        };
-        let code = compare.run().await?;
+        let code = compare(places, Some(tables), false, 100).await?;
         if code != exit::DONE {
             return Ok(code);
         }
@@ -374,82 +334,66 @@ async fn dry_run(
     Ok(exit::DONE)
 }
 
-async fn verify(arguments: &VerifyArguments) -> Result<u8, Failure> {
-    Compare {
-        places: &arguments.places,
-        tables: None,
-        timestamps: arguments.timestamps,
-        most: arguments.max_differences,
-    }
-    .run()
-    .await
-}
-
-/// A comparison of two places.
-struct Compare<'a> {
-    places: &'a TwoPlaces,
+/// Compares two places: these tables, or those that the command line chooses. Of each table `most` differences are listed.
+async fn compare(
+    places: &TwoPlaces,
     tables: Option<Vec<String>>,
-    timestamps: bool,
+    with_timestamps: bool,
     most: usize,
-}
-
-impl Compare<'_> {
-    async fn run(self) -> Result<u8, Failure> {
-        let places = self.places;
-        let source = places.options.source(places.from()?, None)?;
-        let target = places.options.source(places.to()?, None)?;
-        // Of what was asked for by name, or has just been copied, the target may have more.
-        let compares_all = self.tables.is_none() && places.options.tables.is_empty();
-        let mut tables: BTreeSet<String> = match self.tables {
-            Some(tables) => tables.into_iter().collect(),
-            None => places.options.chosen(&source).await?.into_iter().collect(),
-        };
-        let there = match &target {
-            Source::Rest(_) if !places.options.tables.is_empty() => places.options.tables.clone(),
-            target => target.tables().await?,
-        };
-        let there: BTreeSet<String> = there.into_iter().collect();
-        let has = |tables: &BTreeSet<String>, table: &str| tables.iter().any(|one| one.eq_ignore_ascii_case(table));
-        let missing_of = |these: &BTreeSet<String>, others: &BTreeSet<String>| -> Vec<String> {
-            others.iter().filter(|table| !has(these, table)).cloned().collect()
-        };
-        let mut missing: Vec<(&str, String)> = Vec::new();
-        missing.extend(missing_of(&there, &tables).into_iter().map(|table| ("target", table)));
-        if compares_all {
-            missing.extend(missing_of(&tables, &there).into_iter().map(|table| ("source", table)));
-        }
-        tables.retain(|table| has(&there, table));
-        let counters = Arc::new(Counters::default());
-        let progress = Progress::start(places.options.work.style(), counters.clone());
-        let verify = Arc::new(Verify {
-            source,
-            target,
-            readers: places.options.work.readers(),
-            secret: Arc::new(DigestSecret::random()),
-            with_timestamps: self.timestamps,
-            most: self.most,
-            counters,
-        });
-        let mut comparisons = Vec::new();
-        for table in &tables {
-            comparisons.push(verify.table(table).await?);
-        }
-        drop(progress);
-        if comparisons.is_empty() && missing.is_empty() {
-            return Err(Failure::new("Nothing was compared: neither place has a table."));
-        }
-        let mut equal = missing.is_empty();
-        for (side, table) in missing {
-            let text = format!("{table}: the {side} does not have this table.");
-            let value = serde_json::json!({ "table": table, "side": side });
-            print(places.options.work.json, "missing", &value, &text);
-        }
-        for comparison in &comparisons {
-            equal &= comparison.equal;
-            print(places.options.work.json, "comparison", comparison, &text(comparison));
-        }
-        Ok(if equal { exit::DONE } else { exit::DIFFERENT })
+) -> Result<u8, Failure> {
+    let source = places.options.source(places.from()?, None)?;
+    let target = places.options.source(places.to()?, None)?;
+    // Of what was asked for by name, or has just been copied, the target may have more.
+    let compares_all = tables.is_none() && places.options.tables.is_empty();
+    let mut tables: BTreeSet<String> = match tables {
+        Some(tables) => tables.into_iter().collect(),
+        None => places.options.chosen(&source).await?.into_iter().collect(),
+    };
+    let there = match &target {
+        Source::Rest(_) if !places.options.tables.is_empty() => places.options.tables.clone(),
+        target => target.tables().await?,
+    };
+    let there: BTreeSet<String> = there.into_iter().collect();
+    let has = |tables: &BTreeSet<String>, table: &str| tables.iter().any(|one| one.eq_ignore_ascii_case(table));
+    let missing_of = |these: &BTreeSet<String>, others: &BTreeSet<String>| -> Vec<String> {
+        others.iter().filter(|table| !has(these, table)).cloned().collect()
+    };
+    let mut missing: Vec<(&str, String)> = Vec::new();
+    missing.extend(missing_of(&there, &tables).into_iter().map(|table| ("target", table)));
+    if compares_all {
+        missing.extend(missing_of(&tables, &there).into_iter().map(|table| ("source", table)));
     }
+    tables.retain(|table| has(&there, table));
+    let counters = Arc::new(Counters::default());
+    let progress = Progress::start(places.options.work.style(), counters.clone());
+    let verify = Arc::new(Verify {
+        source,
+        target,
+        readers: places.options.work.readers(),
+        secret: Arc::new(DigestSecret::random()),
+        with_timestamps,
+        most,
+        counters,
+    });
+    let mut comparisons = Vec::new();
+    for table in &tables {
+        comparisons.push(verify.table(table).await?);
+    }
+    drop(progress);
+    if comparisons.is_empty() && missing.is_empty() {
+        return Err(Failure::new("Nothing was compared: neither place has a table."));
+    }
+    let mut equal = missing.is_empty();
+    for (side, table) in missing {
+        let text = format!("{table}: the {side} does not have this table.");
+        let value = serde_json::json!({ "table": table, "side": side });
+        print(places.options.work.json, "missing", &value, &text);
+    }
+    for comparison in &comparisons {
+        equal &= comparison.equal;
+        print(places.options.work.json, "comparison", comparison, &text(comparison));
+    }
+    Ok(if equal { exit::DONE } else { exit::DIFFERENT })
 }
 
 fn text(comparison: &Comparison) -> String {

@@ -1,22 +1,26 @@
 //! Sources and targets of the command line: arguments, variables of the environment or files.
 
 use std::io::Read;
+use std::sync::Once;
 
 use table_service_connect::DatabaseUrl;
 use table_service_model::Secret;
 
 use crate::failure::Failure;
 use crate::path::is_path;
+use crate::printable::tell;
 
 /// The most bytes of a file with a connection string.
 const LARGEST_FILE: u64 = 64 << 10;
 
-/// Takes the text itself, that of an environment variable (`env:NAME`) or that of a file (`@FILE`).
+/// Takes the text itself, that of an environment variable (`env:NAME`) or that of a file (`@FILE`). Warns of a secret in the
+/// arguments of the program.
 ///
 /// # Errors
 /// A variable that is not set, a file that cannot be read. An argument that has its secret behind `env:` or `@` is not
 /// repeated.
 pub fn read(argument: &Secret) -> Result<Secret, Failure> {
+    warn_if_exposed(argument);
     let given = argument.expose();
     if let Some(name) = given.strip_prefix("env:") {
         let text = std::env::var(name).map_err(|_| {
@@ -51,8 +55,22 @@ fn is_variable(name: &str) -> bool {
             .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
+/// Warns once of an argument that shows a secret.
+fn warn_if_exposed(argument: &Secret) {
+    static WARNED: Once = Once::new();
+    // An argument is the same text as an environment variable gives, so look where it came from.
+    if is_exposed(argument) && std::env::args().any(|given| given.ends_with(argument.expose())) {
+        WARNED.call_once(|| {
+            tell(
+                "table-service-copy: every user of this machine can read the key, signature or password in the arguments. \
+                 Give it as env:NAME or @FILE.",
+            );
+        });
+    }
+}
+
 /// Returns whether an argument shows a secret to everybody who can list the processes of the machine.
-pub fn is_exposed(argument: &Secret) -> bool {
+fn is_exposed(argument: &Secret) -> bool {
     let argument = argument.expose();
     if argument.starts_with("env:") || argument.starts_with('@') {
         return false;

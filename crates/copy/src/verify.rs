@@ -5,7 +5,7 @@
 //! on a secret of this run: without one, somebody could find other entities that have the same sum. Where buckets differ,
 //! their entities are read again and compared one by one, as many buckets at a time as memory takes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,6 +32,7 @@ struct Bucket {
 }
 
 /// What one side has.
+#[derive(Default)]
 struct Summary {
     buckets: Vec<Bucket>,
     unreadable: u64,
@@ -168,10 +169,7 @@ impl Verify {
         })
         .await?;
         let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Summary {
-            buckets: std::mem::take(&mut summary.buckets),
-            unreadable: summary.unreadable,
-        })
+        Ok(std::mem::take(&mut *summary))
     }
 
     fn side(&self, of_source: bool) -> &Source {
@@ -208,13 +206,7 @@ impl Verify {
         most_bytes: u64,
         comparison: &mut Comparison,
     ) -> Result<(), Failure> {
-        let mut chosen = vec![false; BUCKETS];
-        for &index in group {
-            if let Some(chosen) = chosen.get_mut(index) {
-                *chosen = true;
-            }
-        }
-        let chosen = Arc::new(chosen);
+        let chosen: Arc<HashSet<usize>> = Arc::new(group.iter().copied().collect());
         let source: Arc<Mutex<HashMap<(String, String), Record>>> = Arc::default();
         let (collected, buckets) = (source.clone(), chosen.clone());
         let bytes = Arc::new(AtomicU64::new(0));
@@ -222,7 +214,7 @@ impl Verify {
         self.each(true, table, move |records, _| {
             let mut collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
             for record in records {
-                if buckets.get(bucket_of(&record)) == Some(&true) {
+                if buckets.contains(&bucket_of(&record)) {
                     // Twice the summary: the table may have grown since, but not so much.
                     let weight = record.weight() as u64;
                     if bytes.fetch_add(weight, Ordering::Relaxed) + weight > most_bytes {
@@ -245,7 +237,7 @@ impl Verify {
         let (left, name) = (source.clone(), table.to_owned());
         self.each(false, table, move |records, _| {
             for record in records {
-                if chosen.get(bucket_of(&record)) != Some(&true) {
+                if !chosen.contains(&bucket_of(&record)) {
                     continue;
                 }
                 let key = (record.partition_key.clone(), record.row_key.clone());
