@@ -19,6 +19,9 @@ pub fn postgres(pg: Option<u32>) -> Option<u32> {
     Some(pg.filter(|&pg| pg > 15).unwrap_or(18))
 }
 
+/// The arguments of a program of tests for those that need a cluster.
+pub const ON_A_CLUSTER: [&str; 3] = ["on_a_cluster", "--ignored", "--test-threads=1"];
+
 /// A coordinator, two workers, and tables with 8 shards. The servers connect each other on 127.0.0.1.
 pub struct Cluster<'e> {
     /// The coordinator comes first.
@@ -68,6 +71,13 @@ impl<'e> Cluster<'e> {
         let result = f();
         sql("restore_isolation_tester_func")?;
         Ok(result)
+    }
+
+    /// The directories of the coordinator and both workers, as tests of Rust read them.
+    pub fn directories(&self) -> String {
+        let servers = self.servers.iter().take(3);
+        let directories: Vec<String> = servers.map(|server| server.directory.display().to_string()).collect();
+        directories.join(" ")
     }
 
     /// The server that knows where the shards are.

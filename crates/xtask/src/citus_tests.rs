@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use fs_err::File;
 
-use crate::citus::{Cluster, Node, add, build, postgres};
+use crate::citus::{Cluster, Node, ON_A_CLUSTER, add, build, postgres};
 use crate::environment::{Result, names, root, run, step};
 use crate::logs::{show_faults, show_lines};
 use crate::regress::{self, GOLDEN, ISOLATION, Suite};
@@ -53,6 +53,8 @@ enum CitusSuite {
     Same,
     /// The files of tests/isolation that tests/citus/same_isolation lists, and tests/citus/specs
     Isolation,
+    /// The tests of tests/system that need a cluster: whose code runs with whose rights
+    System,
     /// Writers, while a server joins and shards move, and while workers are killed
     Faults,
     /// What clients of all servers and of gateways saw, while servers are killed and shards move
@@ -118,8 +120,9 @@ fn on_one_cluster(runner: &Runner, suites: &[CitusSuite], options: &Options) -> 
             CitusSuite::Golden => tests.golden(),
             CitusSuite::Same => tests.same(),
             CitusSuite::Isolation => tests.isolation(),
+            CitusSuite::System => tests.on_servers("system", &[]),
             CitusSuite::Faults => tests.faults(),
-            CitusSuite::Histories => tests.histories(),
+            CitusSuite::Histories => tests.on_servers("histories", &tests.options.seeds.variables("HISTORIES", None)),
             CitusSuite::Sdk => Ok(()),
         });
     }
@@ -174,15 +177,13 @@ impl<'r> Tests<'r> {
         })?
     }
 
-    /// The server that joins in `faults` is not used: shards move between the two workers.
-    fn histories(&self) -> Result {
-        let servers = self.cluster.servers.iter().take(3);
-        let servers: Vec<String> = servers.map(|server| server.directory.display().to_string()).collect();
-        let mut tests = self
-            .runner
-            .tests(&["--test", "histories", "--", "--ignored", "--nocapture"]);
-        tests.envs(self.options.seeds.variables("HISTORIES", None));
-        run(tests.env("CITUS_SERVERS", servers.join(" ")))
+    /// Runs the tests of Rust for a cluster. The server that joins in `faults` is not used: shards move between the two workers.
+    fn on_servers(&self, name: &str, variables: &[(&str, String)]) -> Result {
+        let mut tests = self.runner.tests(&["--test", name, "--", "--nocapture"]);
+        tests
+            .args(ON_A_CLUSTER)
+            .envs(variables.iter().map(|(name, value)| (name, value)));
+        run(tests.env("CITUS_SERVERS", self.cluster.directories()))
     }
 
     /// Checks the writes of clients during faults. Acknowledged writes must be stored, a batch must be whole or absent, and

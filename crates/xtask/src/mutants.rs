@@ -465,7 +465,10 @@ impl Suites<'_> {
             ],
             Caught::ByTheEmulator => &[("test -p table_service_emulator", &[])],
             Caught::OnAServer => return self.failing_on_a_server(),
-            Caught::OnACluster => return Ok(workshop.regress_on_a_cluster()?.join(" ")),
+            Caught::OnACluster => match &self.system {
+                Some(system) => return Ok(workshop.failing_on_a_cluster(system)?.join(" ")),
+                None => return Ok(String::new()),
+            },
         };
         let seconds = if self.by == Caught::ByTheModel { 300 } else { 600 };
         for (arguments, tests) in suites {

@@ -48,7 +48,7 @@ fn one_order_explains_what_clients_saw_of_a_promotion() {
 
 #[test]
 #[ignore = "`cargo xtask citus` starts the servers, and says in CITUS_SERVERS where: the coordinator first"]
-fn one_order_explains_what_clients_of_three_servers_saw() {
+fn one_order_explains_what_clients_saw_on_a_cluster() {
     let servers = std::env::var("CITUS_SERVERS").unwrap();
     let mut servers = servers.split(' ').map(Cluster::running_in);
     let coordinator = servers.next().unwrap();
