@@ -10,7 +10,7 @@ use system_tests::random::Random;
 use system_tests::{Cluster, Failure, Session, Standby, wait_until};
 
 use crate::history::Recorder;
-use crate::workload::TABLE;
+use crate::workload::{BLOCK, TABLE};
 
 /// A database with a table, and gateways.
 pub struct Service {
@@ -351,6 +351,23 @@ impl Service {
         self.change_shards("shards are rebalanced", || {
             format!("SELECT rebalance_table_shards('table_service_data.\"{TABLE}\"', shard_transfer_mode => '{mode}')")
         });
+    }
+
+    /// Returns how many of the batches that a seed has left were inserted directly into a shard: the first entity by one command, and the others
+    /// by another one. A shard that has moved does not tell any more.
+    ///
+    /// # Panics
+    /// If the table cannot be read.
+    pub fn direct_batches(&self, seed: u64) -> u64 {
+        let session = self.cluster.try_session(self.database, "postgres", "count").unwrap();
+        let count = session.text(&format!(
+            "SELECT count(*) FROM (
+               SELECT FROM table_service_data.\"{TABLE}\" AS t WHERE t.partition_key LIKE 's{seed}p%'
+               GROUP BY t.partition_key, t.xmin::text
+               HAVING count(*) >= {} AND count(DISTINCT t.cmin::text) = 2) AS b",
+            BLOCK.len()
+        ));
+        count.parse().unwrap()
     }
 
     fn ports_of_workers(&self) -> String {

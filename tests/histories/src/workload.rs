@@ -1,6 +1,7 @@
 //! Random operations. What a client asks for depends on its seed and on what it has seen.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use system_tests::random::Random;
 
@@ -12,6 +13,9 @@ pub const TABLE: &str = "Histories";
 
 /// So few entities that clients meet.
 const ENTITIES: usize = 3;
+
+/// Those behind them, which batches insert together and delete together. So many inserts are direct access, also to a shard.
+pub const BLOCK: Range<Key> = ENTITIES..ENTITIES + 8;
 
 const KINDS: [Kind; 6] = [
     Kind::Insert,
@@ -47,19 +51,35 @@ impl Workload {
             3..6 => Operation::Query,
             6..14 => {
                 let key = self.random.below(ENTITIES);
-                Operation::Write(vec![self.write(partition, key)])
+                let kind = *self.random.pick(&KINDS);
+                Operation::Write(vec![self.write(partition, key, kind)])
             }
-            _ => {
+            14..18 => {
                 let mut keys: Vec<Key> = (0..ENTITIES).collect();
                 self.random.shuffle(&mut keys);
                 keys.truncate(2 + self.random.below(ENTITIES - 1));
-                Operation::Write(keys.into_iter().map(|key| self.write(partition, key)).collect())
+                let write = |key| {
+                    let kind = *self.random.pick(&KINDS);
+                    self.write(partition, key, kind)
+                };
+                Operation::Write(keys.into_iter().map(write).collect())
+            }
+            _ => {
+                let mut keys: Vec<Key> = BLOCK.collect();
+                // An insert of one more entity, which may exist, undoes the others.
+                if self.random.chance(30) {
+                    keys.push(self.random.below(ENTITIES));
+                }
+                self.random.shuffle(&mut keys);
+                let kind = *self.random.pick(&[Kind::Insert, Kind::Insert, Kind::Delete]);
+                let write = |key| self.write(partition, key, kind);
+                Operation::Write(keys.into_iter().map(write).collect())
             }
         };
         (partition, operation)
     }
 
-    fn write(&mut self, partition: usize, key: Key) -> Write {
+    fn write(&mut self, partition: usize, key: Key, kind: Kind) -> Write {
         self.next_id += 1;
         let seen = self.seen.get(&(partition, key));
         let condition = match seen {
@@ -67,7 +87,7 @@ impl Workload {
             _ => Condition::AnyVersion,
         };
         Write {
-            kind: *self.random.pick(&KINDS),
+            kind,
             key,
             id: self.next_id,
             property: (*self.random.pick(&["a", "b"])).to_owned(),
