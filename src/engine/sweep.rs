@@ -13,7 +13,7 @@ use crate::postgres::snapshot::with_new_snapshot;
 use crate::postgres::spi::{Connection, Rows, connect, run_on};
 use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::{Array, Text, Value};
-use crate::postgres::visit::{Refused, visit};
+use crate::postgres::visit::{Refused, refuse_foreign_code_of_shards, visit};
 use crate::storage::direct::reads_every_row;
 use crate::storage::expired::{Part, Removal, Removed, deletes_run_nothing, oldest, parts, remove};
 use crate::storage::expiry::Expiries;
@@ -242,10 +242,10 @@ const FOUND_AT_ONCE: u64 = 100_000;
 /// statement finds them in all shards, and one for each partition deletes those that are as they were found. It waits for those who write one
 /// of them.
 ///
-/// If `relations` are given, the names of the deletes must lead to these alone.
+/// If `relations` are given, names must lead to these alone, and no code of others may be in the shards.
 ///
 /// # Errors
-/// If they lead elsewhere.
+/// If names lead elsewhere, or there is such code.
 fn sweep_shards(
     table: &Table,
     window: (i64, i64),
@@ -257,7 +257,13 @@ fn sweep_shards(
         let left = top.saturating_sub(swept.deleted);
         let scan = IndexScan::find_expired(table.name(), expiry, window, left);
         connect(|spi| {
-            let rows = spi.run_once(&scan);
+            let rows = match relations {
+                Some(relations) => spi.run_once_on(&scan, relations).ok_or_else(leads_elsewhere)?,
+                None => spi.run_once(&scan),
+            };
+            if relations.is_some() && rows.first().is_some() {
+                refuse_foreign_code_of_shards(&table.name().to_string())?;
+            }
             let mut partitions: BTreeMap<&str, Vec<(&str, i64)>> = BTreeMap::new();
             let (mut found, mut deleted, mut last) = (0, 0, None);
             for row in rows.iter() {

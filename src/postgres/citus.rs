@@ -255,6 +255,15 @@ pub fn local_shards(
     }
 }
 
+/// Returns a query for the relations in which a server that runs it has shards of a table. `table` is its OID in SQL.
+pub fn relations_of_shards(table: &str) -> String {
+    format!(
+        "SELECT shard.oid FROM pg_catalog.pg_dist_shard AS s \
+        CROSS JOIN LATERAL (SELECT pg_catalog.to_regclass(pg_catalog.shard_name(s.logicalrelid, s.shardid))) AS shard (oid) \
+        WHERE s.logicalrelid OPERATOR(pg_catalog.=) {table} AND shard.oid IS NOT NULL"
+    )
+}
+
 /// Returns whether Citus coordinates this transaction with others: with those that it has begun on servers, perhaps also on this one,
 /// or with the one for which this server works.
 pub fn coordinates_transaction() -> bool {
@@ -313,13 +322,24 @@ pub fn is_known_to_workers(schema: &str) -> bool {
 /// # Errors
 /// The answer of the first worker that does not give this result.
 pub fn run_on_workers(command: &str, result: &str) -> Result<(), String> {
-    const RUN: &str = "\
-        SELECT w.result \
-        FROM pg_catalog.run_command_on_workers($1) AS w \
-        WHERE NOT w.success OR w.result OPERATOR(pg_catalog.<>) $2";
+    run_on("run_command_on_workers", command, result)
+}
+
+/// Does the same on all servers of the cluster, this one too.
+///
+/// # Errors
+/// As of [`run_on_workers`].
+pub fn run_on_all_servers(command: &str, result: &str) -> Result<(), String> {
+    run_on("run_command_on_all_nodes", command, result)
+}
+
+fn run_on(function: &str, command: &str, result: &str) -> Result<(), String> {
+    let run = format!(
+        "SELECT r.result FROM pg_catalog.{function}($1) AS r WHERE NOT r.success OR r.result OPERATOR(pg_catalog.<>) $2"
+    );
     let (command, result) = (Text::new(command), Text::new(result));
     connect(|spi| {
-        let refusals = spi.read(RUN, &[command.value(), result.value()]);
+        let refusals = spi.read(&run, &[command.value(), result.value()]);
         match refusals.first() {
             Some(refusal) => Err(refusal.text(1).map_or_else(String::new, |text| text.get().to_owned())),
             None => Ok(()),

@@ -1,7 +1,7 @@
 //! Executes statements through SPI.
 
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 
 use pgrx::prelude::*;
@@ -113,49 +113,66 @@ impl Connection {
         };
         rows(while_running(&sql, || with_sendable_values(execute)))
     }
+
+    /// Runs a read if its names lead to these relations alone ([`open_on`]).
+    pub fn read_on(&self, sql: &str, values: &[Value<'_>], relations: &[pg_sys::Oid]) -> Option<Rows<'_>> {
+        self.ready();
+        let text = c_string(sql);
+        // SAFETY: the portal is open, and its rows are copied into memory of the connection.
+        let read = || unsafe {
+            let portal = open_on(&text, values, relations)?;
+            pg_sys::SPI_cursor_fetch(portal, true, std::ffi::c_long::MAX);
+            let read = rows(0);
+            pg_sys::SPI_cursor_close(portal);
+            Some(read)
+        };
+        while_running(&text, || with_sendable_values(read))
+    }
 }
 
-/// Runs a write with RETURNING if its names lead to these relations alone, beside objects of PostgreSQL. Returns how many rows it returned,
-/// or `None`, before anything is planned or evaluated, if a name leads elsewhere or a rule changes the statement. The owner of a schema can
-/// rename it, and put another one in its place, at any moment.
+/// Runs a write with RETURNING if its names lead to these relations alone ([`open_on`]). Returns how many rows it returned.
 pub fn run_on(sql: &str, values: &[Value<'_>], relations: &[pg_sys::Oid]) -> Option<u64> {
     let text = c_string(sql);
-    let types: Vec<_> = values.iter().map(|value| value.type_oid()).collect();
-    let run = || {
-        // SAFETY: the text is a C string with one statement, which outlives the portal, and there are as many types as it has parameters.
-        // A snapshot is active while an SQL function runs. The portal gets what PostgreSQL's parser and planner made.
-        unsafe {
-            let parsed = pg_sys::pg_parse_query(text.as_ptr());
-            let statement = (*(*parsed).elements).ptr_value.cast();
-            let no_environment = std::ptr::null_mut();
-            let count = types.len() as i32;
-            let queries = pg_sys::pg_analyze_and_rewrite_fixedparams(
-                statement,
-                text.as_ptr(),
-                types.as_ptr(),
-                count,
-                no_environment,
-            );
-            if queries.is_null() || (*queries).length != 1 || !is_on(queries, relations) {
-                return None;
-            }
-            let parameters = parameters(values);
-            let plans = pg_sys::pg_plan_queries(queries, text.as_ptr(), 0, parameters);
-            let portal = pg_sys::CreateNewPortal();
-            (*portal).visible = false;
-            let (no_name, no_plan) = (std::ptr::null(), std::ptr::null_mut());
-            let tag = pg_sys::CommandTag::CMDTAG_DELETE;
-            pg_sys::PortalDefineQuery(portal, no_name, text.as_ptr(), tag, plans, no_plan);
-            pg_sys::PortalStart(portal, parameters, 0, std::ptr::null_mut());
-            let all = std::ffi::c_long::MAX;
-            let (forward, nowhere) = (pg_sys::FetchDirection::FETCH_FORWARD, { pg_sys::None_Receiver });
-            let returned = pg_sys::PortalRunFetch(portal, forward, all, nowhere);
-            pg_sys::PortalDrop(portal, false);
-            pg_sys::CommandCounterIncrement();
-            Some(returned)
-        }
+    // SAFETY: the portal is open.
+    let run = || unsafe {
+        let portal = open_on(&text, values, relations)?;
+        let all = std::ffi::c_long::MAX;
+        let (forward, nowhere) = (pg_sys::FetchDirection::FETCH_FORWARD, { pg_sys::None_Receiver });
+        let returned = pg_sys::PortalRunFetch(portal, forward, all, nowhere);
+        pg_sys::PortalDrop(portal, false);
+        pg_sys::CommandCounterIncrement();
+        Some(returned)
     };
     while_running(&text, run)
+}
+
+/// Opens a portal for a statement if its names lead to these relations alone, beside objects of PostgreSQL and functions of the extension.
+/// Returns `None`, before anything is planned or evaluated, if a name leads elsewhere or a rule changes the statement. The owner of a schema
+/// can rename it, and put another one in its place, at any moment.
+fn open_on(text: &CStr, values: &[Value<'_>], relations: &[pg_sys::Oid]) -> Option<pg_sys::Portal> {
+    let types: Vec<_> = values.iter().map(|value| value.type_oid()).collect();
+    // SAFETY: the text is a C string with one statement, which outlives the portal, and there are as many types as it has parameters.
+    // A snapshot is active while an SQL function runs. The portal gets what PostgreSQL's parser and planner made.
+    unsafe {
+        let parsed = pg_sys::pg_parse_query(text.as_ptr());
+        let statement = (*(*parsed).elements).ptr_value.cast::<pg_sys::RawStmt>();
+        let no_environment = std::ptr::null_mut();
+        let count = types.len() as i32;
+        let queries =
+            pg_sys::pg_analyze_and_rewrite_fixedparams(statement, text.as_ptr(), types.as_ptr(), count, no_environment);
+        if queries.is_null() || (*queries).length != 1 || !is_on(queries, relations) {
+            return None;
+        }
+        let parameters = parameters(values);
+        let plans = pg_sys::pg_plan_queries(queries, text.as_ptr(), 0, parameters);
+        let portal = pg_sys::CreateNewPortal();
+        (*portal).visible = false;
+        let (no_name, no_plan) = (std::ptr::null(), std::ptr::null_mut());
+        let tag = pg_sys::CreateCommandTag((*statement).stmt);
+        pg_sys::PortalDefineQuery(portal, no_name, text.as_ptr(), tag, plans, no_plan);
+        pg_sys::PortalStart(portal, parameters, 0, std::ptr::null_mut());
+        Some(portal)
+    }
 }
 
 /// Returns whether queries refer to these relations alone.

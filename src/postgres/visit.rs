@@ -7,9 +7,11 @@
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
+use pgrx::spi::quote_literal;
 use table_service_model::code_of_tables;
 
 use super::catalog;
+use super::citus;
 use super::descriptor::type_of;
 use super::guc::with_settings_of_maintenance;
 use super::privileges::{self, current_role};
@@ -136,10 +138,11 @@ pub fn visit_own<R>(relation: &CStr, how: Use, needed: u32, f: impl FnOnce(&Conn
     privileges::require(oid, needed);
     // SAFETY: the function locks any OID.
     unsafe { pg_sys::LockRelationOid(oid, lock) };
+    let all = with_shards(oid, lock);
     let owner = owner(oid);
     // SAFETY: as above.
     let is_above_database = unsafe { !pg_sys::has_privs_of_role(catalog::database_owner(), owner) };
-    let is_as_created = is_as_created(oid, lock);
+    let is_as_created = all.iter().all(|&oid| is_as_created(oid, lock));
     let role = match is_above_database {
         // The owner of the database can put another schema in the place of the extension's, and so other code under the table's name.
         true => Err(Refused(format!(
@@ -152,7 +155,7 @@ pub fn visit_own<R>(relation: &CStr, how: Use, needed: u32, f: impl FnOnce(&Conn
     let result = role.and_then(|role| {
         restricted(role, || {
             if !is_as_created {
-                refuse_foreign_code(oid)?;
+                all.iter().try_for_each(|&oid| refuse_foreign_code(oid))?;
             }
             Ok(connect(f))
         })
@@ -164,6 +167,22 @@ pub fn visit_own<R>(relation: &CStr, how: Use, needed: u32, f: impl FnOnce(&Conn
     result.unwrap_or_else(|Refused(reason)| {
         ereport!(ERROR, PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, reason);
     })
+}
+
+/// Returns a table of the extension with the shards of it that this server has, and locks these: Citus writes them in this session.
+fn with_shards(table: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> Vec<pg_sys::Oid> {
+    let mut all = vec![table];
+    if citus::is_distributed(table) {
+        connect(|spi| {
+            let rows = spi.read_catalogs(&citus::relations_of_shards("$1"), &[Value::oid(table)]);
+            all.extend(rows.iter().filter_map(|row| row.relation(1)));
+        });
+    }
+    for &shard in all.iter().skip(1) {
+        // SAFETY: the function locks any OID.
+        unsafe { pg_sys::LockRelationOid(shard, lock) };
+    }
+    all
 }
 
 /// Returns whether a statement on a table of the extension runs nothing that its owner has stored: no trigger, rule, policy or expression
@@ -247,24 +266,45 @@ fn owner(table: pg_sys::Oid) -> pg_sys::Oid {
 /// # Errors
 /// The object and its owner.
 pub fn refuse_foreign_code(table: pg_sys::Oid) -> Result<(), Refused> {
-    let sql = format!(
-        "WITH RECURSIVE {}
-        SELECT pg_catalog.pg_describe_object(o.class, o.oid, 0), pg_catalog.pg_get_userbyid(o.owner)::pg_catalog.text, current_user::pg_catalog.text
-        FROM owned AS o
-        WHERE o.oid OPERATOR(pg_catalog.<>) $1 AND pg_catalog.pg_has_role(o.owner, current_user, 'USAGE') IS NOT TRUE
-        -- The types of rows say least.
-        ORDER BY o.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid, o.class, o.oid LIMIT 1",
-        code_of_tables::expressions("$1")
-    );
+    let sql = foreign_code("$1", "$1");
     connect(|spi| {
         let rows = spi.read_catalogs(&sql, &[Value::oid(table)]);
-        let Some(row) = rows.first() else { return Ok(()) };
-        let text = |column| row.text(column).map_or("?", |text| text.get());
-        let (object, owner, user) = (text(1), text(2), text(3));
-        Err(Refused(format!(
-            "{object} belongs to the role {owner}, and would run with the rights of {user}"
-        )))
+        match rows.first().and_then(|row| row.text(1)).map_or("", |text| text.get()) {
+            "" => Ok(()),
+            found => Err(Refused(found.to_owned())),
+        }
     })
+}
+
+/// Does the same for the shards of a distributed table, on all servers of the cluster: a shard is a table with triggers of its own. The owner
+/// of a shard counts too, because somebody may have put another relation in its place.
+///
+/// # Errors
+/// The object and its owner, or why a server does not tell.
+pub fn refuse_foreign_code_of_shards(table: &str) -> Result<(), Refused> {
+    let name = format!("{}::pg_catalog.regclass", quote_literal(table));
+    let shards = format!(
+        "pg_catalog.unnest(ARRAY({})::pg_catalog.oid[])",
+        citus::relations_of_shards(&name)
+    );
+    citus::run_on_all_servers(&foreign_code(&shards, "0"), "").map_err(Refused)
+}
+
+/// Returns a query of one text: an object that a statement on these tables could run, and which belongs to a role without all rights of the
+/// current one. It is empty if there is none. `tables` and `but`, an object that does not count, are OIDs in SQL.
+fn foreign_code(tables: &str, but: &str) -> String {
+    format!(
+        "WITH RECURSIVE {}
+        SELECT coalesce((
+            SELECT pg_catalog.format('%s belongs to the role %s, and would run with the rights of %s',
+                pg_catalog.pg_describe_object(o.class, o.oid, 0), coalesce(pg_catalog.pg_get_userbyid(o.owner)::pg_catalog.text, '?'), current_user)
+            FROM owned AS o
+            WHERE o.oid OPERATOR(pg_catalog.<>) {but} AND pg_catalog.pg_has_role(o.owner, current_user, 'USAGE') IS NOT TRUE
+            -- The types of rows say least.
+            ORDER BY o.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid, o.class, o.oid LIMIT 1
+        ), '')",
+        code_of_tables::expressions(tables)
+    )
 }
 
 /// Refuses a table of the extension if a statement on it could run code of others. As it was created it has none, though its parts belong to

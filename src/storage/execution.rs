@@ -61,6 +61,11 @@ impl Connection {
         self.execute(&scan.text, &scan.values(), false)
     }
 
+    /// Runs a scan once, planned with its values, if its names lead to these relations alone ([`Connection::read_on`]).
+    pub fn run_once_on(&self, scan: &IndexScan, relations: &[pg_sys::Oid]) -> Option<Rows<'_>> {
+        self.read_on(&scan.text, &scan.values(), relations)
+    }
+
     /// Runs a statement on `table`, which the caller has locked, if its names lead to these relations alone ([`run_on`]).
     pub fn run_on(&self, table: &QualifiedName, statement: &Statement<'_>, relations: &[pg_sys::Oid]) -> Option<u64> {
         self.ready();

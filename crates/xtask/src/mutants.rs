@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use fs_err::File;
 
-use crate::citus::{Cluster, Node};
+use crate::citus::{Cluster, Node, ON_A_CLUSTER};
 use crate::environment::{Environment, Result, names, output, root, run, text};
 use crate::regress::{GOLDEN, ISOLATION, Suite, options};
 use crate::requests::from_crates_io;
@@ -258,8 +258,8 @@ impl Workshop {
         Ok(libraries.join("citus.so").exists())
     }
 
-    /// Runs tests on a new cluster. Returns those that fail.
-    fn regress_on_a_cluster(&self) -> Result<Vec<String>> {
+    /// Runs tests on a new cluster, also those of the program of the tests of the system. Returns those that fail.
+    fn failing_on_a_cluster(&self, system: &Path) -> Result<Vec<String>> {
         let (directory, results) = (self.work.directory.join("citus"), self.work.directory.join("out"));
         let _ = fs_err::remove_dir_all(&directory);
         fs_err::create_dir(&directory)?;
@@ -274,6 +274,9 @@ impl Workshop {
         let input = self.source.join("tests/citus");
         cluster.while_testing_sessions(&node, || {
             let mut failed = Vec::new();
+            let mut system = self.environment.command(system);
+            system.args(ON_A_CLUSTER).env("CITUS_SERVERS", cluster.directories());
+            failed.extend(self.failing_tests(300, &system)?);
             for (suite, test) in CITUS_TESTS {
                 let mut driver = cluster.driver(&node, suite, &input, &results, &[test.to_owned()])?;
                 if !self.quietly(300, driver.env("PGISOLATIONTIMEOUT", "20"))? {
@@ -282,6 +285,17 @@ impl Workshop {
             }
             Ok(failed)
         })?
+    }
+
+    /// Builds the program of the tests of the system, which no mutant changes, and returns its path.
+    fn build_system_tests(&self) -> Result<PathBuf> {
+        let mut build = self.cargo(["test", "-p", "system-tests", "--test", "system", "--no-run"]);
+        let printed = text(build.arg("--message-format=json"))?;
+        let program = printed.rsplit_once("\"executable\":\"");
+        let program = program.and_then(|(_, rest)| Some(rest.split_once('"')?.0));
+        Ok(program
+            .context("cargo names no program of the tests of the system")?
+            .into())
     }
 
     /// A command in the copy.
@@ -389,7 +403,7 @@ fn copy_project(environment: &Environment, source: &Path) -> Result {
 struct Suites<'w> {
     workshop: &'w Workshop,
     by: Caught,
-    /// On a server: the program of the tests of the system.
+    /// On a server and on a cluster: the program of the tests of the system.
     system: Option<PathBuf>,
 }
 
@@ -402,21 +416,12 @@ impl Suites<'_> {
         };
         match by {
             Caught::ByTheModel => {}
-            Caught::ByTheGateway | Caught::ByTheCopyProgram | Caught::ByTheEmulator | Caught::OnACluster => {
-                suites.install()?;
-            }
+            Caught::ByTheGateway | Caught::ByTheCopyProgram | Caught::ByTheEmulator => suites.install()?,
+            Caught::OnACluster => suites.system = Some(workshop.build_system_tests()?),
             Caught::OnAServer => {
                 // Every suite gets a new server, because a mutant may leave anything behind. A copy is faster than initdb.
                 Server::start(&workshop.environment, workshop.template(), &[])?.make_template()?;
-                let mut build = workshop.cargo(["test", "-p", "system-tests", "--test", "system", "--no-run"]);
-                let printed = text(build.arg("--message-format=json"))?;
-                let program = printed.rsplit_once("\"executable\":\"");
-                let program = program.and_then(|(_, rest)| Some(rest.split_once('"')?.0));
-                suites.system = Some(
-                    program
-                        .context("cargo names no program of the tests of the system")?
-                        .into(),
-                );
+                suites.system = Some(workshop.build_system_tests()?);
             }
         }
         Ok(suites)

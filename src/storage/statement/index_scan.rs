@@ -168,11 +168,15 @@ impl IndexScan {
     }
 
     /// Finds entities whose moment of expiry is in a window, in microseconds since 2000-01-01: the keys, the Timestamps and
-    /// the moments of the first `limit` of them.
+    /// the moments of the first `limit` of them. It locks the shards that have them, as a delete does.
     pub fn find_expired(table: &QualifiedName, expiry: &Expiry, window: (i64, i64), limit: u64) -> IndexScan {
         let mut scan = IndexScan::new();
         let (moment, expired) = scan.expired_in(expiry, window, limit);
-        scan.text = format!("SELECT t.partition_key, t.row_key, t.\"timestamp\", {moment} FROM {table} AS t {expired}");
+        scan.text = format!(
+            "SELECT t.partition_key, t.row_key, t.\"timestamp\", {moment}, \
+                pg_catalog.lock_relation_if_exists(t.tableoid::pg_catalog.regclass::pg_catalog.text, 'ROW EXCLUSIVE') \
+            FROM {table} AS t {expired}"
+        );
         scan
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use system_tests::{Database, Expect, Session, wait_until};
+use system_tests::{Cluster, Database, Expect, Session, wait_until};
 
 /// Every place of PostgreSQL's catalogs that holds an expression or refers to a function, and how a role without privileges puts its code
 /// there. The statements are about the table {t}; `spy_…` are functions of the tenant that note who runs them. A place that is missing
@@ -221,9 +221,13 @@ const EXPIRED: &str = r#"'{"E@odata.type": "Edm.DateTime", "E": "2020-01-01T00:0
 
 /// Who has run what is planted: for each place the roles.
 fn runs(db: &Database) -> BTreeMap<String, BTreeSet<String>> {
-    let lead = format!("spy of {} at ", db.name());
+    runs_in(&db.cluster().log(), db.name())
+}
+
+fn runs_in(log: &str, database: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let lead = format!("spy of {database} at ");
     let mut runs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in db.cluster().log().lines() {
+    for line in log.lines() {
         let Some((_, rest)) = line.split_once(&lead) else {
             continue;
         };
@@ -919,6 +923,304 @@ fn the_memory_of_a_sweep_does_not_grow_with_the_entities() {
     );
     let grown = most() - before;
     assert!(grown < 60 * 1024, "the session has grown by {grown} KiB");
+}
+
+/// A cluster of Citus, whose coordinator comes first.
+struct Servers(Vec<Cluster>);
+
+impl Servers {
+    const DATABASE: &str = "tables";
+
+    fn running() -> Servers {
+        let servers = std::env::var("CITUS_SERVERS").unwrap();
+        Servers(servers.split(' ').map(Cluster::running_in).collect())
+    }
+
+    fn session(&self, server: usize, role: &str) -> Session {
+        self.0[server].try_session(Servers::DATABASE, role, role).unwrap()
+    }
+
+    /// A session of a role on each server, whose definitions stay there.
+    fn sessions(&self, role: &str) -> Vec<Session> {
+        let session = |server| {
+            let session = self.session(server, role);
+            session.run("SET citus.enable_ddl_propagation = off; SET citus.enable_manual_changes_to_shards = on");
+            session
+        };
+        (0..self.0.len()).map(session).collect()
+    }
+
+    /// A new role, which may log in, and create schemas and tables.
+    fn role(&self, name: &str) -> String {
+        let role = format!("law_{name}");
+        self.session(0, "postgres").run(&format!("CREATE ROLE {role} LOGIN"));
+        for session in self.sessions("postgres") {
+            session.run(&format!(
+                "GRANT CREATE ON DATABASE {} TO {role}; GRANT USAGE ON SCHEMA table_service TO {role};
+                GRANT CREATE, USAGE ON SCHEMA table_service_data TO {role}",
+                Servers::DATABASE
+            ));
+        }
+        role
+    }
+
+    /// Who has run what is planted, on any server.
+    fn runs(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let logs: String = self.0.iter().map(Cluster::log).collect();
+        runs_in(&logs, Servers::DATABASE)
+    }
+}
+
+/// Makes a table of the service that has expired entities in many shards.
+fn fill_shards(session: &Session, table: &str) {
+    session.run(&format!(
+        "SELECT table_service.create_table('{table}'); SELECT table_service.set_expiry('{table}', 'E');
+        SELECT table_service.insert_entity('{table}', 'p' || n, 'x', {EXPIRED}) FROM generate_series(1, 20) AS n"
+    ));
+}
+
+/// The shards of a table that a server has.
+fn shards_on(session: &Session, table: &str) -> Vec<String> {
+    let rows = session.run(&format!(
+        "SELECT shard_name(s.logicalrelid, s.shardid) FROM pg_dist_shard AS s
+        WHERE s.logicalrelid = 'table_service_data.\"{table}\"'::regclass AND to_regclass(shard_name(s.logicalrelid, s.shardid)) IS NOT NULL"
+    ));
+    rows.into_iter().map(|mut row| row.remove(0).unwrap()).collect()
+}
+
+/// The same on a cluster, with what is planted through Citus, and with what is planted in shards on their servers.
+#[test]
+#[ignore = "`cargo xtask citus` starts the servers, and says in CITUS_SERVERS where: the coordinator first"]
+fn nobody_runs_what_others_have_planted_on_a_cluster() {
+    let (servers, database_owner) = (Servers::running(), "owner".to_owned());
+    let (tenant, third) = (servers.role("tenant"), servers.role("third"));
+    let (tenants, thirds) = (servers.sessions(&tenant), servers.sessions(&third));
+    let propagating = servers.session(0, &tenant);
+    let mut places: Vec<(&str, &str, &Vec<Session>)> = Vec::new();
+    for (place, planting) in PLACES {
+        match planting {
+            // A table that is distributed has no partitions, and a shard stays the table that it is.
+            Planting::Sql(sql) if !sql.contains("DROP TABLE") => places.push((place, sql, &tenants)),
+            _ => {}
+        }
+    }
+    places.extend(NEIGHBOURS.iter().map(|(place, sql)| (*place, *sql, &thirds)));
+    let (mut planted, mut owners) = (BTreeSet::new(), BTreeMap::new());
+    for (number, (place, sql, sessions)) in places.iter().enumerate() {
+        let is_third = std::ptr::eq(*sessions, &thirds);
+        let role = if is_third { &third } else { &tenant };
+        let place_of_shards = format!("a shard: {place}");
+        owners.insert((*place).to_owned(), role);
+        owners.insert(place_of_shards.clone(), role);
+        let (whole, in_shards) = (format!("Whole{number}"), format!("Shards{number}"));
+        for table in [&whole, &in_shards] {
+            fill_shards(&propagating, table);
+            if is_third {
+                propagating.run(&format!(
+                    "GRANT REFERENCES, TRIGGER, SELECT ON table_service_data.\"{table}\" TO {third}"
+                ));
+            }
+        }
+        let sql = |table: &str, place: &str, schema: &str| {
+            sql.replace("{t}", table).replace("{p}", place).replace("{s}", schema)
+        };
+        for session in *sessions {
+            for schema in [&whole, &in_shards] {
+                session.run(&format!(
+                    "CREATE SCHEMA {schema}; SET search_path = {schema}, table_service, pg_catalog; {SPIES}
+                    GRANT USAGE ON SCHEMA {schema} TO PUBLIC"
+                ));
+            }
+            for (part, shard) in shards_on(session, &in_shards).iter().enumerate() {
+                let entity = format!("SELECT partition_key, row_key FROM {shard} LIMIT 1");
+                let statements = sql(shard, &place_of_shards, &in_shards)
+                    .replace("VALUES ('p', 'x')", &entity)
+                    .replace("STATISTICS s ", &format!("STATISTICS s{part} "));
+                match part {
+                    0 => drop(session.run(&statements)),
+                    // What is no part of a shard is there already.
+                    _ => drop(session.sql(statements.rsplit_once(';').map_or(&*statements, |(_, last)| last))),
+                }
+            }
+            planted.insert(place_of_shards.clone());
+        }
+        // Citus refuses some.
+        let session = servers.session(0, role);
+        session.run(&format!(
+            "SET search_path = {whole}, table_service, pg_catalog; SET citus.enable_unsafe_triggers = on"
+        ));
+        let table = format!("table_service_data.\"{whole}\"");
+        if session.sql(&sql(&table, place, &whole)).is_ok() {
+            planted.insert((*place).to_owned());
+        }
+    }
+
+    // The owner of the database keeps a trigger in the copy of the coordinator, and the caller has a cursor open.
+    for session in servers.sessions(&database_owner) {
+        session.run(&format!("CREATE SCHEMA law_of_owner; SET search_path = law_of_owner; GRANT USAGE ON SCHEMA law_of_owner TO PUBLIC; {SPIES}"));
+    }
+    let owner = &servers.sessions(&database_owner)[0];
+    let properties = owner.text("SELECT shard_name(logicalrelid, shardid) FROM pg_dist_shard WHERE logicalrelid = 'table_service.service_properties'::regclass");
+    owner.run(&format!(
+        "CREATE TRIGGER b BEFORE INSERT OR UPDATE ON {properties} FOR EACH ROW EXECUTE FUNCTION law_of_owner.spy_trigger('properties')"
+    ));
+    let superuser = servers.session(0, "postgres");
+    superuser.run("BEGIN; DECLARE secret CURSOR FOR SELECT 1");
+    superuser
+        .sql("SELECT table_service.set_service_properties('{\"Cors\": []}')")
+        .fails_in_postgres("42501");
+    superuser.run("ROLLBACK; SELECT table_service.set_service_properties('{\"Cors\": []}')");
+    owner.run(&format!("DROP TRIGGER b ON {properties}"));
+
+    for server in [1, 0] {
+        let session = servers.session(server, "postgres");
+        visit_all(&session, "OfSuperuser");
+    }
+    let runs = servers.runs();
+    owners.insert("properties".to_owned(), &database_owner);
+    assert!(runs.contains_key("properties"));
+    for (place, roles) in &runs {
+        let strangers: Vec<&String> = roles.iter().filter(|role| *role != owners[place]).collect();
+        assert!(strangers.is_empty(), "the code at {place} ran as {strangers:?}");
+    }
+    // It is no sleeping spy: the tenant's own statements run it.
+    let use_all = |session: &Session, table: &str| {
+        for statement in [
+            "INSERT INTO {t} (partition_key, row_key, \"timestamp\") VALUES ('p', 'new', now())",
+            "INSERT INTO {t} VALUES ('p', 'live', now(), '{}')",
+            "SELECT count(*) FROM {t} WHERE row_key = 'live'",
+            "ANALYZE {t}",
+            "DELETE FROM {t}",
+        ] {
+            let _ = session.sql(&statement.replace("{t}", table));
+        }
+    };
+    for number in 0..places.len() {
+        use_all(&propagating, &format!("table_service_data.\"Whole{number}\""));
+        for session in &tenants {
+            for shard in shards_on(session, &format!("Shards{number}")) {
+                use_all(session, &shard);
+            }
+        }
+    }
+    let runs = servers.runs();
+    let asleep: Vec<&String> = planted.iter().filter(|place| !runs.contains_key(*place)).collect();
+    assert!(asleep.is_empty(), "code that never ran: {asleep:?}");
+    for number in 0..places.len() {
+        for table in ["Whole", "Shards"] {
+            propagating.run(&format!("DROP TABLE table_service_data.\"{table}{number}\" CASCADE"));
+        }
+    }
+}
+
+/// A role that may create triggers on a table does so on a shard, after a sweep has begun.
+#[test]
+#[ignore = "`cargo xtask citus` starts the servers, and says in CITUS_SERVERS where: the coordinator first"]
+fn a_trigger_that_is_created_on_a_shard_during_a_sweep_does_not_run_on_a_cluster() {
+    let servers = Servers::running();
+    let (tenant, late) = (servers.role("swept"), servers.role("late"));
+    let tenants = servers.session(0, &tenant);
+    fill_shards(&tenants, "Late");
+    tenants.run(&format!(
+        "GRANT TRIGGER, SELECT ON table_service_data.\"Late\" TO {late}"
+    ));
+    let thief = &servers.sessions(&late)[1];
+    thief.run(&format!(
+        "CREATE SCHEMA late; SET search_path = late, table_service; GRANT USAGE ON SCHEMA late TO PUBLIC; {SPIES}"
+    ));
+    let has_entities = |shard: &&String| thief.text(&format!("SELECT count(*) FROM {shard}")) != "0";
+    let shards = shards_on(thief, "Late");
+    let shard = shards.iter().find(has_entities).unwrap();
+    thief.run(&format!(
+        "BEGIN; CREATE TRIGGER t BEFORE DELETE ON {shard} FOR EACH ROW EXECUTE FUNCTION spy_trigger('late')"
+    ));
+    let (sweeper, watch) = (servers.session(0, "postgres"), servers.session(1, "postgres"));
+    let sweep = sweeper.start("SELECT deleted, reason FROM table_service.expire_entities('Late', as_owner => true)");
+    wait_until("the sweep waits", || {
+        watch.text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'") != "0"
+    });
+    thief.run("COMMIT");
+    let swept = sweep.finish().unwrap();
+    assert_eq!(swept[0][0].as_deref(), Some("0"), "{swept:?}");
+    assert!(
+        swept[0][1].as_deref().unwrap().contains("belongs to the role law_late"),
+        "{swept:?}"
+    );
+    assert_eq!(servers.runs().get("late"), None);
+    tenants.run("DROP TABLE table_service_data.\"Late\" CASCADE");
+}
+
+/// The owner of the database exchanges the schema of the tables while a sweep waits. Then the name of another table leads to one of that
+/// owner: neither what finds the entities that have expired nor what deletes them goes there.
+#[test]
+#[ignore = "`cargo xtask citus` starts the servers, and says in CITUS_SERVERS where: the coordinator first"]
+fn a_schema_that_is_exchanged_during_a_sweep_leads_to_no_other_table_on_a_cluster() {
+    let servers = Servers::running();
+    let tenant = servers.role("exchanged");
+    let owner = &servers.sessions("owner")[0];
+    let propagating = servers.session(0, "owner");
+    let tenants = servers.session(0, &tenant);
+    propagating.run(&format!(
+        "SELECT table_service.create_table('Aaa'); SELECT table_service.set_expiry('Aaa', 'E');
+        SELECT table_service.insert_entity('Aaa', 'p', 'x', {EXPIRED})"
+    ));
+    for table in ["Bbb", "Ccc"] {
+        fill_shards(&tenants, table);
+    }
+    owner.run(&format!(
+        "CREATE SCHEMA law_exchange; CREATE SCHEMA evil; GRANT USAGE ON SCHEMA law_exchange, evil TO PUBLIC;
+        SET search_path = law_exchange, table_service; {SPIES}"
+    ));
+    for (table, columns) in [
+        ("Bbb", "(LIKE table_service_data.\"Aaa\")"),
+        ("Ccc", "OF table_service.entity"),
+    ] {
+        owner.run(&format!(
+            "CREATE TABLE evil.\"{table}\" {columns}; GRANT ALL ON evil.\"{table}\" TO PUBLIC;
+            INSERT INTO evil.\"{table}\" VALUES ('p', 'x', now(), {EXPIRED});
+            ALTER TABLE evil.\"{table}\" ENABLE ROW LEVEL SECURITY;
+            CREATE POLICY p ON evil.\"{table}\" USING (law_exchange.spy('exchanged', row_key) IS NOT NULL)"
+        ));
+    }
+    let blocker = servers.session(0, "owner");
+    blocker.run(
+        "BEGIN; UPDATE table_service_data.\"Aaa\" SET properties = '{}' WHERE partition_key = 'p' AND row_key = 'x'",
+    );
+    let sweeper = servers.session(0, "postgres");
+    let sweep = sweeper.start("SELECT table_name, deleted, coalesce(reason, '') FROM table_service.expire_entities() WHERE table_name IN ('Bbb', 'Ccc') ORDER BY 1");
+    let watch: Vec<Session> = (0..3).map(|server| servers.session(server, "postgres")).collect();
+    wait_until("the sweep waits", || {
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'";
+        watch.iter().any(|session| session.text(waits) != "0")
+    });
+    owner.run("ALTER SCHEMA table_service_data RENAME TO moved; ALTER SCHEMA evil RENAME TO table_service_data");
+    blocker.run("ROLLBACK");
+    let swept = sweep.finish().unwrap();
+    owner.run("ALTER SCHEMA table_service_data RENAME TO evil; ALTER SCHEMA moved RENAME TO table_service_data");
+    for row in &swept {
+        assert_eq!(row[1].as_deref(), Some("0"), "{swept:?}");
+    }
+    assert_eq!(swept.len(), 2);
+    assert!(
+        swept[0][2]
+            .as_deref()
+            .unwrap()
+            .contains("table_service_data.Bbb does not belong to the extension"),
+        "{swept:?}"
+    );
+    assert!(swept[1][2].as_deref().unwrap().contains("exchanged"), "{swept:?}");
+    assert_eq!(servers.runs().get("exchanged"), None);
+    for table in ["Aaa", "Bbb", "Ccc"] {
+        tenants_or(&propagating, &tenants, table).run(&format!("SELECT table_service.delete_table('{table}')"));
+    }
+}
+
+/// The session of the owner of one of these tables.
+fn tenants_or<'s>(owner: &'s Session, tenants: &'s Session, table: &str) -> &'s Session {
+    match table {
+        "Aaa" => owner,
+        _ => tenants,
+    }
 }
 
 /// Makes a table of the service in which an entity has expired.
