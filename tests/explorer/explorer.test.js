@@ -9,7 +9,7 @@ const os = require("node:os");
 const path = require("node:path");
 const { after, before, test } = require("node:test");
 const {
-  PATIENCE, accessible, at, call, choose, close, employees, field, file, fill, grid, holding, importFile, named, open, origin, press, reading, says, sql, start, stop,
+  PATIENCE, accessible, at, call, choose, close, employees, field, file, files, fill, grid, holding, importFile, named, open, origin, press, reading, says, sql, start, stop,
   table, tickColumn, token, visible, writing,
 } = require("./support.js");
 
@@ -739,7 +739,7 @@ test("the changes of a feed are shown and stay for its reader", async () => {
 test("the readings of the metrics become quantiles and labels", async () => {
   const page = await open(`${origin}/explorer`);
   const found = await page.evaluate(async () => {
-    const { quantile, read } = await import("/explorer/plots.js");
+    const { quantile, read } = modules["./plots.js"];
     return [
       quantile([[0.005, 50], [0.01, 98], [Infinity, 100]], 0.5), quantile([[0.005, 50], [0.01, 98], [Infinity, 100]], 0.99),
       quantile([[0.005, 0], [2.5, 7], [Infinity, 7]], 0.99), quantile([], 0.5),
@@ -940,7 +940,7 @@ test("a path of an export works once", async () => {
 });
 
 test("all answers forbid what a page does not need", async () => {
-  for (const path of ["/explorer", "/explorer/main.js", "/explorer/style.css", "/explorer/api"]) {
+  for (const path of ["/explorer", ...await files(), "/explorer/main.js", "/explorer/api"]) {
     const { headers } = await fetch(origin + path);
     const policy = headers.get("content-security-policy");
     for (const part of [

@@ -4,7 +4,7 @@
 const assert = require("node:assert/strict");
 const { after, before, test } = require("node:test");
 const {
-  accessible, at, close, employees, fill, grid, named, open, origin, press, reading, says, sql, start, stop, table, tickColumn, visible, writing,
+  accessible, at, close, employees, files, fill, grid, holding, named, open, origin, press, reading, says, sql, start, stop, table, tickColumn, visible, writing,
 } = require("./support.js");
 
 before(start);
@@ -161,8 +161,11 @@ test("a Timestamp is short and local, and whole on hover", async () => {
   const name = table("Moments", [["p", "1", {}]]);
   const page = await open(at({ table: name }));
   await says(page, "1 entity.", ".pages");
-  const [title, shown, expected] = await page.$eval(".grid tbody td:nth-child(4)", (one) => [
-    one.title, one.innerText, new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(one.title))]);
+  await page.emulateTimezone("Asia/Kathmandu");
+  await page.reload();
+  await says(page, "1 entity.", ".pages");
+  const [title, shown] = await page.$eval(".grid tbody td:nth-child(4)", (one) => [one.title, one.innerText]);
+  const expected = sql(`SELECT to_char("timestamp" AT TIME ZONE 'Asia/Kathmandu', 'YYYY-MM-DD HH24:MI:SS') FROM query_entities('${name}')`);
   assert.equal(title, sql(`SELECT to_char("timestamp" AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') FROM query_entities('${name}')`));
   assert.equal(shown, expected);
   await close(page);
@@ -254,7 +257,7 @@ test("the filter completes properties, operators and values, by keyboard alone",
 test("the filter knows where it is, and what its literals are", async () => {
   const page = await open(`${origin}/explorer`);
   const found = await page.evaluate(async () => {
-    const { and, completions, fault, isUnfinished, literal, tokens } = await import("/explorer/filters.js");
+    const { and, completions, fault, isUnfinished, literal, tokens } = modules["./filters.js"];
     const columns = new Map(Object.entries({ Size: { types: new Set(["Int32"]), values: ["5"] }, Ok: { types: new Set(["Boolean"]), values: [] } }));
     const offered = (text) => completions(text, columns).items.map((one) => one.text);
     return {
@@ -454,22 +457,47 @@ test("nothing moves for longer than 150 ms, and nothing at all where the system 
   await close(page);
 });
 
-test("the page has at most 200 kB, asks for each file once, and a browser keeps them", async () => {
-  const page = await open();
+/** What a page asks the gateway for while something is done, with what it weighs. */
+async function requests(page, action) {
   const session = await page.createCDPSession();
   await session.send("Network.enable");
-  const paths = [];
+  const asked = [];
   let weight = 0;
-  session.on("Network.responseReceived", ({ response }) => paths.push(new URL(response.url).pathname));
+  const cached = new Set();
+  session.on("Network.requestServedFromCache", ({ requestId }) => cached.add(requestId));
+  session.on("Network.responseReceived", ({ requestId, response }) => {
+    if (!response.fromDiskCache && !cached.has(requestId)) asked.push(new URL(response.url).pathname);
+  });
   session.on("Network.loadingFinished", ({ encodedDataLength }) => { weight += encodedDataLength; });
-  await page.goto(writing);
-  await says(page, "Connect a program");
-  const files = paths.filter((path) => /\.(?:css|js)$/.test(path));
-  assert.ok(files.length > 10);
-  assert.equal(new Set(files).size, files.length, files.join("\n"));
-  assert.ok(weight > 10_000 && weight <= 200_000, String(weight));
+  await action();
+  await session.detach();
+  return { asked: asked.filter((path) => !path.startsWith("/explorer/api") && path !== "/metrics"), weight };
+}
+
+test("the page is few files of at most 200 kB, each asked for once, and a page that is loaded again asks only for itself", async () => {
+  const page = await open();
+  const [early, icon, style, script] = await files();
+  const first = await requests(page, async () => {
+    await page.goto(writing);
+    await says(page, "Connect a program");
+  });
+  assert.deepEqual(first.asked.filter((path) => path !== icon).sort(), ["/explorer", early, script, style].sort());
+  assert.ok(first.weight > 10_000 && first.weight <= 200_000, String(first.weight));
+  const second = await requests(page, async () => {
+    await page.reload();
+    await says(page, "Connect a program");
+  });
+  assert.deepEqual(second.asked.filter((path) => path !== icon), ["/explorer"]);
   await close(page);
-  const path = `${origin}/explorer/main.js`;
+});
+
+test("a file whose name says what is in it is kept; the page itself is asked for, with a tag", async () => {
+  const [early, , style, script] = await files();
+  for (const path of [early, style, script]) {
+    const { headers } = await fetch(origin + path);
+    assert.deepEqual([headers.get("cache-control"), headers.get("content-encoding")], ["max-age=31536000, immutable", "gzip"]);
+  }
+  const path = `${origin}/explorer`;
   const first = await fetch(path);
   assert.deepEqual([first.headers.get("cache-control"), first.headers.get("content-encoding")], ["no-cache", "gzip"]);
   const text = await first.text();
@@ -479,4 +507,69 @@ test("the page has at most 200 kB, asks for each file once, and a browser keeps 
   assert.deepEqual([same.status, await same.text()], [304, ""]);
   const other = await fetch(path, { headers: { "If-None-Match": '"other"' } });
   assert.deepEqual([other.status, await other.text()], [200, text]);
+});
+
+test("a page of an earlier gateway loads itself again, or says that it is of another version", async () => {
+  const [early, , style, script] = await files();
+  const old = await open(undefined, { expected: [/Refused to apply style/] });
+  await old.setRequestInterception(true);
+  let isOld = true;
+  old.on("request", async (request) => {
+    const { pathname } = new URL(request.url());
+    if (pathname !== "/explorer" || !isOld) return request.continue();
+    isOld = false;
+    const text = await (await fetch(`${origin}/explorer`)).text();
+    // The names that 0.3 and an earlier build gave.
+    return request.respond({
+      contentType: "text/html", body: text.replace(script, "/explorer/main.js")
+        .replace(early, "/explorer/early.0123456789abcdef.js").replace(style, "/explorer/style.0123456789abcdef.css"),
+    });
+  });
+  await old.goto(writing);
+  await says(old, "Connect a program");
+  assert.equal(isOld, false);
+  await close(old);
+
+  // The gateway is another one since the page was loaded; the user has opened its address.
+  const page = await open(writing);
+  await says(page, "Connect a program");
+  await page.setRequestInterception(true);
+  let isOther = true;
+  page.on("request", async (request) => {
+    if (!isOther || new URL(request.url()).pathname !== "/explorer/api") return request.continue();
+    isOther = false;
+    const answer = await (await fetch(request.url(), { method: "POST", headers: request.headers(), body: "{}" })).json();
+    return request.respond({ contentType: "application/json", body: JSON.stringify({ ...answer, script: "/explorer/main.other.js" }) });
+  });
+  await page.evaluate((address) => { location.hash = new URL(address).hash; }, writing);
+  await says(page, "This page is of another version than the gateway.", ".problem");
+  await page.evaluate(() => { window.isOld = true; });
+  await press(page, "Try again");
+  await says(page, "Connect a program");
+  assert.equal(await page.evaluate(() => window.isOld), undefined, "it is loaded again");
+  await close(page);
+});
+
+test("the first entities are asked for at once, and once", async () => {
+  const name = table("Early", employees);
+  const page = await open();
+  const held = await holding(page);
+  const hello = held("");
+  const entities = held("query_page");
+  const calls = [];
+  page.on("request", (request) => calls.push(new URL(request.url()).pathname.split("/").pop()));
+  await page.goto(at({ table: name, filter: "Age gt 30" }));
+  const release = await hello;
+  // The page does not know yet what it may do.
+  await entities.then((pass) => pass());
+  release();
+  await says(page, "2 entities.", ".pages");
+  assert.deepEqual([calls.filter((one) => one === "api").length, calls.filter((one) => one === "query_page").length], [1, 1]);
+  // What was shown once is read anew when one comes back.
+  sql(`SELECT delete_entity('${name}', 'Marketing', '00002', '*')`);
+  await page.evaluate(() => { location.hash = `${location.hash}&view=design`; });
+  await says(page, "Property indexes", "#view");
+  await page.goBack();
+  await says(page, "1 entity.", ".pages");
+  await close(page);
 });

@@ -195,6 +195,12 @@ async function importFile(page, name, text, mode = "insert") {
   await page.$eval("#panel form button.primary", (one) => one.click());
 }
 
+/** The paths of the files that the page names: the early script, the icon, the style, the main script. */
+async function files() {
+  const page = await (await fetch(`${origin}/explorer`)).text();
+  return [...page.matchAll(/(?:href|src)="(\/explorer\/[^"]+)"/g)].map(([, path]) => path);
+}
+
 /** A file that a page can import. */
 function file(name, text) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), "explorer-"));
@@ -204,6 +210,6 @@ function file(name, text) {
 }
 
 module.exports = {
-  PATIENCE, accessible, at, call, choose, close, employees, field, file, fill, grid, holding, importFile, named, open, origin, press, reading, says, sql, start, stop,
+  PATIENCE, accessible, at, call, choose, close, employees, field, file, files, fill, grid, holding, importFile, named, open, origin, press, reading, says, sql, start, stop,
   table, tickColumn, token, visible, writing,
 };

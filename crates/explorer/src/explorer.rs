@@ -53,6 +53,7 @@ impl Explorer {
     /// # Errors
     /// If the system gives no random numbers.
     pub fn new(databases: Arc<dyn Databases>, clients: String) -> Result<Explorer, String> {
+        page::prepare();
         Ok(Explorer {
             token: Token::new()?,
             databases,
@@ -179,7 +180,7 @@ impl Explorer {
             "clients": self.clients,
             "keys": keys,
             "canWrite": self.databases.can_write(),
-            "version": env!("CARGO_PKG_VERSION"),
+            "script": page::script_path(),
         }))
     }
 }

@@ -66,6 +66,9 @@ impl Admin {
             {
                 oldest.abort();
             }
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "TCP_NODELAY cannot be set");
+            }
             let admin = self.clone();
             let connection = tokio::spawn(async move {
                 let stream = WriteLimited::new(stream, ANSWER_TIME);

@@ -98,6 +98,43 @@ async function post(path, parameters, signal) {
 }
 
 /**
+ * The first calls, which are begun before the part of the page that shows their answers is there: by what they ask.
+ *
+ * @type {Map<string, Promise<any>>}
+ */
+const begun = new Map();
+// What is shown later asks anew.
+addEventListener('hashchange', () => begun.clear());
+
+/**
+ * Begins a call, whose answer `ask` gives once.
+ *
+ * @param {string} path
+ * @param {Record<string, unknown>} parameters
+ */
+export function begin(path, parameters) {
+  const call = post(path, parameters, new AbortController().signal);
+  // Who asks for the answer gets the error.
+  call.catch(() => {});
+  begun.set(path + JSON.stringify(parameters), call);
+}
+
+/**
+ * @param {string} path
+ * @param {Record<string, unknown>} parameters
+ * @param {AbortSignal} signal
+ * @returns {Promise<any>}
+ */
+async function ask(path, parameters, signal) {
+  const key = path + JSON.stringify(parameters);
+  const call = begun.get(key) ?? post(path, parameters, signal);
+  begun.delete(key);
+  const answer = await call;
+  signal.throwIfAborted();
+  return answer;
+}
+
+/**
  * The calls of a part of the page, for one route. When the part begins another scope, they fail with an AbortError, so that old
  * answers are never shown.
  */
@@ -119,7 +156,7 @@ export class Scope {
    * @returns {Promise<any>}
    */
   call(name, parameters = {}) {
-    return post(`/${encodeURIComponent(this.route.account)}/${name}`, parameters, this.signal);
+    return ask(`/${encodeURIComponent(this.route.account)}/${name}`, parameters, this.signal);
   }
 
   /**
@@ -166,12 +203,12 @@ export class Scope {
   }
 
   /**
-   * Returns the accounts, where clients reach them, and the keys that are public.
+   * Returns the accounts, where clients reach them, the keys that are public, and the path of the script of the server's page.
    *
-   * @returns {Promise<{accounts: string[], clients: string, keys: Record<string, string>, canWrite: boolean, version: string}>}
+   * @returns {Promise<{accounts: string[], clients: string, keys: Record<string, string>, canWrite: boolean, script: string}>}
    */
   hello() {
-    return post('', {}, this.signal);
+    return ask('', {}, this.signal);
   }
 
   /** The metrics of the gateway, as text. */

@@ -173,9 +173,10 @@ export function bytes(/** @type {number} */ count) {
   return `${count >= 10 || unit === 0 ? Math.round(count) : count.toFixed(1)} ${units[unit]}`;
 }
 
-/** A number with separators. */
+/** A number with separators. A browser would take ten milliseconds to load what it knows of languages, before the first row. */
 export function number(/** @type {number} */ count) {
-  return count.toLocaleString('en');
+  const [whole = '', part] = String(Math.round(count * 1000) / 1000).split('.');
+  return whole.replaceAll(/\B(?=(?:\d{3})+$)/g, ',') + (part ? `.${part}` : '');
 }
 
 /** A number of entities in words. */

@@ -5,13 +5,14 @@ import { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities }
 import { Columns, picker } from './columns.js';
 import { attempt, button, element, entitiesText, labelled, number, say, shown } from './dom.js';
 import { editEntity, insertEntity } from './entity.js';
+import { SIZES, pageOf, pageSize } from './early.js';
 import { explain, noteReading } from './explain.js';
 import { FilterField } from './filter.js';
 import { and, isUnfinished, literal, whyNothing } from './filters.js';
 import { Grid, copy, keysOf, typesOf } from './grid.js';
 import { icon } from './icons.js';
 import { importEntities } from './import.js';
-import { recall, remember } from './memory.js';
+import { remember } from './memory.js';
 import { iconButton, menu } from './menu.js';
 import { address, go } from './route.js';
 
@@ -19,9 +20,6 @@ import { address, go } from './route.js';
 /** @typedef {import('./api.js').Scope} Scope */
 /** @typedef {import('./filters.js').Column} Column */
 
-/** The numbers of entities that a page can have. */
-const SMALLEST = 100;
-const SIZES = [SMALLEST, 200, 500, 1000];
 /** The pause after the last key before the filter is explained, in milliseconds. */
 const PAUSE = 200;
 /** How many values of a property the filter offers. */
@@ -117,10 +115,9 @@ export async function showEntities(main, scope, canWrite) {
   // An error of the filter is that of the page too, and is shown once.
   const explained = attempt(() => explain(explanation, plan.begin(scope.route), canWrite));
 
-  const top = pageSize();
   let page;
   try {
-    page = await scope.call('query_page', { table, filter: filter || null, select: select || null, top, token: position || null });
+    page = await scope.call('query_page', pageOf(scope.route));
   } catch (error) {
     before?.grid?.element.remove();
     if (error instanceof Problem && error.status < 500 && filter !== '') {
@@ -205,7 +202,7 @@ export async function showEntities(main, scope, canWrite) {
   const size = element('select', { 'aria-label': 'Entities of a page', onchange: () => {
     remember('page', Number(size.value));
     go({});
-  } }, ...SIZES.map((one) => element('option', { value: one, selected: one === top }, `${one} a page`)));
+  } }, ...SIZES.map((one) => element('option', { value: one, selected: one === pageSize() }, `${one} a page`)));
   pages.append(element('span', {}, `${entitiesText(entities.length)}${page.token ? ', and there are more' : ''}.`),
     element('span', { class: 'end' }),
     labelled('Page', size),
@@ -217,11 +214,6 @@ function insertButton(/** @type {() => unknown} */ action) {
   const made = button('', action, { class: 'primary', 'aria-label': 'Insert' });
   made.append(icon('plus'), element('span', {}, 'Insert'));
   return made;
-}
-
-function pageSize() {
-  const kept = recall('page');
-  return SIZES.find((one) => one === kept) ?? SMALLEST;
 }
 
 /**

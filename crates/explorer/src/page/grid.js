@@ -11,8 +11,8 @@ import { openMenu } from './menu.js';
 /** @typedef {import('./columns.js').Columns} Columns */
 /** @typedef {{name: string, types: string[], isKey: boolean}} Column */
 
-/** Rows beyond those that can be seen. */
-const SPARE = 16;
+/** Rows beyond those that can be seen: of the first ones there are few, so that they are soon there. */
+const [SPARE, FIRST_SPARE] = [16, 4];
 /** Widths of a column that nobody has changed, in pixels. */
 const [LEAST, MOST] = [72, 320];
 /** The column of the check boxes. */
@@ -23,8 +23,15 @@ const STEP = 16;
 const KEYS = [['PartitionKey', 'String'], ['RowKey', 'String'], ['Timestamp', 'DateTime']];
 
 const short = (/** @type {string} */ type) => type.replace('Edm.', '');
-const moment = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const pen = document.createElement('canvas').getContext('2d');
+
+/** A moment where the browser is, to the second. */
+function moment(/** @type {string} */ text) {
+  const time = new Date(text);
+  const two = (/** @type {number} */ part) => String(part).padStart(2, '0');
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${
+    [time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(':')}`;
+}
 
 /**
  * Returns the properties of entities, each with its types.
@@ -117,10 +124,9 @@ export class Grid {
     this.element.addEventListener('focusin', (event) => this.enter(event));
     this.element.addEventListener('click', (event) => this.click(event));
     this.element.addEventListener('dblclick', (event) => this.openAt(event));
-    this.show();
   }
 
-  /** Makes head and rows anew, after a change of the columns. */
+  /** Makes head and rows, and makes them anew after a change of the columns. The grid is in the page then. */
   show() {
     const names = this.layout.sorted(this.types.keys()).filter((name) => !this.layout.hidden.has(name));
     this.columns = [
@@ -247,8 +253,9 @@ export class Grid {
     if (from >= this.first && to <= this.last && this.rows.size > 0) {
       return;
     }
-    const first = Math.max(0, from - SPARE);
-    const last = Math.min(count, to + SPARE);
+    const spare = this.rows.size === 0 ? FIRST_SPARE : SPARE;
+    const first = Math.max(0, from - spare);
+    const last = Math.min(count, to + spare);
     this.first = first;
     this.last = last;
     for (const [index, row] of this.rows) {
@@ -608,7 +615,7 @@ export class Grid {
 
 /** What a cell of a key or of the Timestamp shows. */
 function keyText(/** @type {Entity} */ { partitionKey, rowKey, timestamp }, /** @type {string} */ name) {
-  return name === 'PartitionKey' ? partitionKey : name === 'RowKey' ? rowKey : moment.format(new Date(timestamp));
+  return name === 'PartitionKey' ? partitionKey : name === 'RowKey' ? rowKey : moment(timestamp);
 }
 
 function isCutOff(/** @type {Property} */ [, , value, length]) {

@@ -4,6 +4,7 @@ import { button, bytes, element, number, say, shown } from './dom.js';
 import { icon } from './icons.js';
 import { drawLoad, hotOf, hotPartitions, watch } from './plots.js';
 import { address, go } from './route.js';
+import { SAMPLE } from './sample.js';
 import { allTables, newTable } from './tables.js';
 
 /** @typedef {import('./api.js').Scope} Scope */
@@ -172,7 +173,6 @@ SELECT * FROM query_entities('People', $$Age gt 30$$);`,
  * @param {Scope} scope
  */
 async function loadSample(scope) {
-  const { SAMPLE } = await import('./sample.js');
   for (const { table, entities, index } of SAMPLE) {
     await scope.step('create_table', { table });
     const part = entities.map((entity) => `${JSON.stringify(entity)}\n`).join('');

@@ -62,7 +62,8 @@ async function show() {
     await showRoute(scope);
   } catch (error) {
     if (!isAbort(error)) {
-      byId('view').prepend(shown(error, () => go(scope.route)));
+      const isOther = error instanceof Problem && error.code === 'OtherVersion';
+      byId('view').prepend(shown(error, () => (isOther ? location.reload() : go(scope.route))));
     }
   }
   if (!scope.signal.aborted) {
@@ -84,7 +85,12 @@ function restoreFocus(/** @type {Element | null} */ old) {
 async function showRoute(scope) {
   const { account, table, view, filter } = scope.route;
   if (known === null) {
-    known = await scope.hello();
+    const found = await scope.hello();
+    if (found.script !== new URL(import.meta.url).pathname) {
+      // Another gateway has been started while the page was open.
+      throw new Problem(0, 'OtherVersion', 'This page is of another version than the gateway.', 'Load the page again.');
+    }
+    known = found;
     showAccounts(known);
   }
   const { accounts, canWrite } = known;
