@@ -157,6 +157,43 @@ test("the head of a column has a menu, which hides, moves, and begins a filter",
   await close(page);
 });
 
+test("a column is dragged by its head to the place of another", async () => {
+  const name = table("Dragged", employees);
+  const page = await open(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  const heads = async () => (await grid(page))[0].slice(4).map((text) => text.split(/\s/)[0]);
+  const drag = async (from, to) => {
+    const middle = async (title) => {
+      const { x, y, width, height } = await (await page.$(`.grid th[title=${title}]`)).boundingBox();
+      return [x + width / 2, y + height / 2];
+    };
+    await page.mouse.move(...await middle(from));
+    await page.mouse.down();
+    const [x, y] = await middle(to);
+    await page.mouse.move(x, y, { steps: 4 });
+    // A browser tells where something is dragged to from time to time, and drops it there.
+    for (let step = 0; step < 100 && !await page.$(`.grid th.over[title=${to}]`); step += 1) {
+      await page.mouse.move(x + step % 2, y);
+      await new Promise((resolve) => { setTimeout(resolve, 20); });
+    }
+    await page.mouse.up();
+  };
+  await drag("Salary", "Age");
+  await page.waitForFunction(() => document.querySelector(".grid th:nth-child(5)").title === "Salary");
+  assert.deepEqual(await heads(), ["Salary", "Age", "Id", "Name"]);
+  await drag("Salary", "Id");
+  await page.waitForFunction(() => document.querySelector(".grid th:nth-child(5)").title === "Age");
+  assert.deepEqual(await heads(), ["Age", "Id", "Salary", "Name"]);
+  assert.equal(await page.$(":popover-open"), null, "no menu opens");
+  // The keys stay where they are.
+  await drag("Name", "RowKey");
+  assert.deepEqual(await heads(), ["Age", "Id", "Salary", "Name"]);
+  await page.reload();
+  await says(page, "3 entities.", ".pages");
+  assert.deepEqual(await heads(), ["Age", "Id", "Salary", "Name"]);
+  await close(page);
+});
+
 test("a Timestamp is short and local, and whole on hover", async () => {
   const name = table("Moments", [["p", "1", {}]]);
   const page = await open(at({ table: name }));
@@ -219,6 +256,111 @@ test("keys and values are copied with a key, the whole of a value that is cut to
   await close(page);
 });
 
+// --- A value edited at its cell -----------------------------------------------------------------------------------------------
+
+const cellOf = (row, name) => `.grid tbody tr:nth-child(${row}) td:nth-child(${{ Age: 5, Flag: 6, Name: 7, When: 8 }[name]})`;
+const people = [
+  ["p", "1", { Name: "Ada", Age: 36, Flag: true, "When@odata.type": "Edm.DateTime", When: "2026-01-31T12:00:00.1234567Z" }],
+  ["p", "2", { Name: `long ${"x".repeat(400)}` }],
+];
+
+test("a value is edited at its cell, by two clicks or by F2, and the rest of the entity stays", async () => {
+  const name = table("CellValues", people);
+  const stored = (row) => JSON.parse(sql(`SELECT properties FROM get_entity('${name}', 'p', '${row}')`));
+  const page = await open(at({ table: name }));
+  await says(page, "2 entities.", ".pages");
+  await page.click(cellOf(1, "Age"), { count: 2 });
+  await page.waitForSelector("dialog[open]");
+  assert.equal(await page.$(":popover-open"), null, "the menu of one click is gone");
+  await accessible(page, "a cell that is edited");
+  // What is no number is refused, there.
+  await page.keyboard.type("old");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("dialog .problem");
+  assert.equal(await page.$("#view .problem"), null);
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => !document.querySelector("dialog"));
+  assert.equal(stored(1).Age, 36);
+  await page.click(cellOf(1, "Age"), { count: 2 });
+  await page.waitForSelector("dialog[open]");
+  await page.keyboard.type("37");
+  await page.keyboard.press("Enter");
+  await says(page, "Saved.", "#status");
+  await page.waitForFunction((cell) => document.querySelector(cell)?.innerText === "37", {}, cellOf(1, "Age"));
+  assert.deepEqual(stored(1), { ...people[0][2], Age: 37 });
+  // The cell has the focus again: so a row can be edited by keyboard alone.
+  await page.waitForFunction((cell) => document.activeElement === document.querySelector(cell), {}, cellOf(1, "Age"));
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("F2");
+  await page.waitForSelector("dialog[open] [role=switch]");
+  await page.keyboard.press("Space");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction((cell) => document.querySelector(cell)?.innerText === "false", {}, cellOf(1, "Flag"));
+  assert.equal(stored(1).Flag, false);
+  // A value that the page cuts is whole, and one that is not there gets the type of its column.
+  await page.waitForFunction(() => document.activeElement.matches("td"));
+  await page.focus(cellOf(2, "Name"));
+  await page.keyboard.press("F2");
+  await page.waitForSelector("dialog[open]");
+  await page.keyboard.press("End");
+  await page.keyboard.type("y");
+  await page.keyboard.press("Enter");
+  await says(page, "Saved.", "#status");
+  await page.waitForFunction(() => !document.querySelector("dialog"));
+  assert.equal(stored(2).Name, `${people[1][2].Name}y`);
+  await page.waitForFunction((cell) => document.activeElement === document.querySelector(cell), {}, cellOf(2, "Name"));
+  await page.focus(cellOf(2, "Age"));
+  await page.keyboard.press("F2");
+  await page.waitForSelector("dialog[open]");
+  await page.keyboard.type("5");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction((cell) => document.querySelector(cell)?.innerText === "5", {}, cellOf(2, "Age"));
+  assert.equal(stored(2).Age, 5);
+  // Nothing is written where nothing is changed, and the keys are no values.
+  const etag = sql(`SELECT etag("timestamp") FROM get_entity('${name}', 'p', '2')`);
+  await page.waitForFunction((cell) => document.activeElement === document.querySelector(cell), {}, cellOf(2, "Age"));
+  await page.keyboard.press("F2");
+  await page.waitForSelector("dialog[open]");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => !document.querySelector("dialog"));
+  assert.equal(sql(`SELECT etag("timestamp") FROM get_entity('${name}', 'p', '2')`), etag);
+  await page.focus(".grid tbody td:nth-child(3)");
+  await page.keyboard.press("F2");
+  assert.equal(await page.$("dialog"), null);
+  await close(page);
+  const only = await open(at({ table: name }, reading));
+  await says(only, "2 entities.", ".pages");
+  await only.click(".grid tbody tr:nth-child(1) td:nth-child(4)", { count: 2 });
+  await named(only, "[aria-label]", "Value of Age");
+  assert.equal(await only.$("dialog"), null, "the entity is opened");
+  await close(only);
+});
+
+test("a value that somebody else has changed meanwhile is a conflict of the entity", async () => {
+  const name = table("CellConflict", people);
+  const page = await open(at({ table: name }));
+  await says(page, "2 entities.", ".pages");
+  await page.click(cellOf(1, "Age"), { count: 2 });
+  await page.waitForSelector("dialog[open]");
+  sql(`SELECT merge_entity('${name}', 'p', '1', '{"Name": "Lovelace"}', '*')`);
+  await page.keyboard.type("37");
+  await page.keyboard.press("Enter");
+  await says(page, "both changes can be kept", "#panel");
+  assert.equal(await page.$("dialog"), null);
+  assert.equal(await page.evaluate(() => document.activeElement.id), "panel-title");
+  await press(page, "Keep both");
+  await says(page, "Saved.", "#status");
+  assert.equal(sql(`SELECT properties ->> 'Name', properties ->> 'Age' FROM get_entity('${name}', 'p', '1')`), "Lovelace|37");
+  // An entity that is open with changes stays open until they are discarded.
+  await press(page, "Open p 2");
+  await fill(page, "Value of Name", "other");
+  await page.click(cellOf(1, "Age"), { count: 2 });
+  await says(page, "The entity has changes that are not saved.", "#panel");
+  assert.equal(await page.$("dialog"), null);
+  await press(page, "Discard");
+  await close(page);
+});
+
 // --- The filter ---------------------------------------------------------------------------------------------------------------
 
 const filterOf = (page) => page.$eval("#filter", (one) => one.value);
@@ -251,6 +393,25 @@ test("the filter completes properties, operators and values, by keyboard alone",
   await page.waitForFunction(() => document.activeElement.id === "filter");
   await page.keyboard.press("ArrowDown");
   assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Open Sales 00010");
+  await close(page);
+});
+
+test("the filter has colours, letter by letter below what one types", async () => {
+  const page = await open(at({ table: table("Coloured", employees), filter: "Name eq 'Don''t' and not (Age gt 30)" }));
+  await says(page, "0 entities.", ".pages");
+  const parts = () => page.$$eval(".filter .marks span", (all) => all.map((one) => [one.className, one.textContent]));
+  assert.deepEqual(await parts(), [
+    ["name", "Name"], ["word", "eq"], ["string", "'Don''t'"], ["word", "and"], ["word", "not"], ["name", "("], ["name", "Age"], ["word", "gt"],
+    ["number", "30"], ["name", ")"],
+  ]);
+  await page.focus("#filter");
+  await page.keyboard.press("End");
+  await page.keyboard.type(" or");
+  const [text, shown, field, layer] = await page.evaluate(() => [
+    document.getElementById("filter").value, document.querySelector(".filter .marks").textContent,
+    getComputedStyle(document.getElementById("filter")), getComputedStyle(document.querySelector(".filter .marks")),
+  ].map((one) => (typeof one === "string" ? one : [one.fontSize, one.fontFamily, one.letterSpacing, one.paddingLeft].join())));
+  assert.deepEqual([shown, layer], [text, field]);
   await close(page);
 });
 

@@ -43,6 +43,8 @@ export class Columns {
     this.order = own.order;
     this.hidden = new Set(own.hidden);
     this.widths = new Map(own.widths);
+    /** The column that is dragged now. */
+    this.carried = '';
   }
 
   /**
@@ -70,6 +72,40 @@ export class Columns {
     this.keep();
   }
 
+  /**
+   * Lets somebody drag the element of a column onto that of another, whose place it takes. The class `over` marks where it would go.
+   *
+   * @param {HTMLElement} made
+   * @param {string} name
+   * @param {() => string[]} names all, in their order
+   * @param {() => void} moved
+   */
+  carry(made, name, names, moved) {
+    made.draggable = true;
+    const mark = (/** @type {boolean} */ isOver) => made.classList.toggle('over', isOver);
+    made.addEventListener('dragstart', () => {
+      this.carried = name;
+    });
+    made.addEventListener('dragend', () => {
+      this.carried = '';
+    });
+    made.addEventListener('dragover', (event) => {
+      if (this.carried !== '') {
+        event.preventDefault();
+        mark(this.carried !== name);
+      }
+    });
+    made.addEventListener('dragleave', () => mark(false));
+    made.addEventListener('drop', (event) => {
+      event.preventDefault();
+      mark(false);
+      if (this.carried !== '' && this.carried !== name) {
+        this.move(names(), this.carried, names().indexOf(name));
+        moved();
+      }
+    });
+  }
+
   keep() {
     const all = recall(KEY);
     const others = (Array.isArray(all) ? all : []).map(kept)
@@ -91,8 +127,6 @@ export function picker(columns, known, changed) {
   const fill = () => {
     const types = known();
     const list = element('ul', { class: 'column-choice' });
-    /** @type {string | null} */
-    let dragged = null;
     const change = () => {
       columns.keep();
       changed();
@@ -121,21 +155,10 @@ export function picker(columns, known, changed) {
         made.dataset['by'] = String(by);
         return made;
       };
-      const row = element('li', { draggable: 'true', 'data-name': name }, icon('grip'),
+      const row = element('li', { 'data-name': name }, icon('grip'),
         element('label', { class: 'inline' }, box, element('bdi', {}, name), element('small', {}, types.get(name))),
         step('up', -1), step('down', 1));
-      row.addEventListener('dragstart', () => {
-        dragged = name;
-      });
-      row.addEventListener('dragover', (event) => event.preventDefault());
-      row.addEventListener('drop', (event) => {
-        event.preventDefault();
-        if (dragged !== null && dragged !== name) {
-          const names = columns.sorted(types.keys());
-          columns.move(names, dragged, names.indexOf(name));
-          change();
-        }
-      });
+      columns.carry(row, name, () => columns.sorted(types.keys()), change);
       return row;
     };
     const all = (/** @type {boolean} */ isShown) => () => {

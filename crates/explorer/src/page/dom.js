@@ -112,6 +112,29 @@ export function form(submit, ...children) {
   return element('form', { onsubmit: send }, ...children);
 }
 
+/**
+ * A place for a table that may be wider than there is room. It scrolls by keyboard too.
+ *
+ * @param {string} label
+ * @param {...Child} children
+ */
+export function scrolled(label, ...children) {
+  return element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': label }, ...children);
+}
+
+/**
+ * A table for people. A head without a text is that of what one can do.
+ *
+ * @param {string[]} head
+ * @param {(Node | string)[][]} rows
+ */
+export function tableOf(head, rows) {
+  return element('table', {},
+    element('thead', {}, element('tr', {}, ...head.map((text) => (text ? element('th', { scope: 'col' }, text) : element('td'))))),
+    element('tbody', {}, ...rows.map((row) => element('tr', {}, ...row.map((value) => element('td', {},
+      typeof value === 'string' ? element('bdi', {}, value) : value))))));
+}
+
 /** Says something at the foot of the page, also to screen readers. */
 export function say(/** @type {string} */ text) {
   byId('status').textContent = text;
@@ -160,6 +183,26 @@ export async function attempt(action, asked) {
     }
     problem.scrollIntoView({ block: 'nearest' });
   }
+}
+
+/**
+ * Follows a pointer that drags a grip sideways.
+ *
+ * @param {PointerEvent} event that pressed it
+ * @param {(way: number) => void} move gets how far the pointer is from where it was pressed
+ * @param {() => void} done
+ */
+export function follow(event, move, done) {
+  const grip = /** @type {HTMLElement} */ (event.currentTarget);
+  const from = event.clientX;
+  event.preventDefault();
+  grip.setPointerCapture(event.pointerId);
+  const moved = (/** @type {PointerEvent} */ { clientX }) => move(clientX - from);
+  grip.addEventListener('pointermove', moved);
+  grip.addEventListener('lostpointercapture', () => {
+    grip.removeEventListener('pointermove', moved);
+    done();
+  }, { once: true });
 }
 
 /** A number of bytes in words. */

@@ -2,10 +2,11 @@
 
 import { Part, Problem } from './api.js';
 import { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities } from './bulk.js';
+import { editCell } from './cell.js';
 import { Columns, picker } from './columns.js';
 import { attempt, button, element, entitiesText, labelled, number, say, shown } from './dom.js';
-import { editEntity, insertEntity } from './entity.js';
 import { SIZES, pageOf, pageSize } from './early.js';
+import { editEntity, insertEntity } from './entity.js';
 import { explain, noteReading } from './explain.js';
 import { FilterField } from './filter.js';
 import { and, isUnfinished, literal, whyNothing } from './filters.js';
@@ -14,6 +15,7 @@ import { icon } from './icons.js';
 import { importEntities } from './import.js';
 import { remember } from './memory.js';
 import { iconButton, menu } from './menu.js';
+import { closePanel } from './panel.js';
 import { address, go } from './route.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
@@ -144,6 +146,7 @@ export async function showEntities(main, scope, canWrite) {
     filter: (condition) => go({ filter: and(field.filter, condition) }),
     ask: (name) => field.begin(and(field.filter, `${name} `)),
     arrange: () => showColumns(),
+    edit: (entity, name, type, cell) => closePanel() && editCell(panel(), entity, name, type, cell),
     whole: async ({ partitionKey, rowKey }, name) => {
       const entity = await scope.call('get_entity', { table, partitionKey, rowKey });
       return entity.properties.find((/** @type {[string]} */ [one]) => one === name)?.[2] ?? '';
@@ -183,7 +186,10 @@ export async function showEntities(main, scope, canWrite) {
   grid.show();
   if (before?.address === now.address) {
     grid.element.scrollTo(shownBefore);
+    const { row, column } = before.grid?.at ?? grid.at;
+    grid.at = { row: Math.min(row, entities.length - 1), column };
     grid.showRows();
+    grid.markCell();
   }
   if (entities.length === 0) {
     const nothing = element('div', { class: 'nothing' }, element('p', { class: 'quiet' }, page.token

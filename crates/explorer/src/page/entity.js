@@ -1,7 +1,8 @@
 // One entity: as rows of names, types and values, and as JSON.
 
 import { Problem, panel } from './api.js';
-import { button, byId, element, form, labelled, say } from './dom.js';
+import { paint, partsOfJson } from './colours.js';
+import { button, byId, element, form, labelled, number, say, scrolled } from './dom.js';
 import { icon } from './icons.js';
 import { iconButton } from './menu.js';
 import { closePanel, openPanel } from './panel.js';
@@ -18,6 +19,9 @@ import { TYPES, field, here, textOf, valueOf } from './values.js';
  * @typedef {{at: number, count: number, open: (index: number) => Promise<void>}} Place
  */
 
+/** The longest JSON that has colours, in characters. */
+const COLOURED = 50_000;
+
 /** Members of JSON that are no properties. The service ignores them, so what somebody has typed would be gone. */
 const IGNORED = /^(?:PartitionKey|RowKey|Timestamp)$|^odata\.|@odata\./;
 
@@ -27,7 +31,7 @@ const IGNORED = /^(?:PartitionKey|RowKey|Timestamp)$|^odata\.|@odata\./;
  * @param {Scope} scope
  * @param {string} words
  */
-function done(scope, words) {
+export function done(scope, words) {
   say(words);
   panel.guard = null;
   closePanel();
@@ -101,7 +105,8 @@ function edit(scope, title, stored, shown, canWrite) {
       stored && meta('Timestamp', stored.timestamp, here(new Date(stored.timestamp))), stored && meta('ETag', stored.etag)),
     editor.element,
     canWrite && element('div', { class: 'tools actions' },
-      saveButton(stored ? 'Save' : 'Insert'), state,
+      element('button', { class: 'primary', 'aria-keyshortcuts': 'Control+Enter' }, stored ? 'Save' : 'Insert'),
+      element('kbd', { 'aria-hidden': 'true' }, 'Ctrl ⏎'), state,
       element('span', { class: 'end' },
         stored && button('Duplicate', async () => duplicate(scope, await editor.properties(), stored), { class: 'ghost' }),
         stored && button('Change keys', async () => rename(scope, stored, await editor.checked()), { class: 'ghost' }),
@@ -121,12 +126,6 @@ function edit(scope, title, stored, shown, canWrite) {
   if (!stored) {
     partitionKey.focus();
   }
-}
-
-/** The button that saves, with its key. */
-function saveButton(/** @type {string} */ text) {
-  return element('button', { class: 'primary', 'aria-label': text, 'aria-keyshortcuts': 'Control+Enter' },
-    text, element('kbd', { 'aria-hidden': 'true' }, 'Ctrl ⏎'));
 }
 
 /**
@@ -247,21 +246,24 @@ class Editor {
     this.all = [];
     this.list = element('div', { class: 'properties' });
     this.text = element('textarea', {
-      rows: 16, spellcheck: 'false', 'aria-label': 'Properties as JSON', readonly: !canWrite, hidden: true,
+      rows: 16, spellcheck: 'false', 'aria-label': 'Properties as JSON', readonly: !canWrite,
     });
+    this.text.addEventListener('input', () => this.colour());
+    this.paper = element('div', { class: 'paper', 'aria-hidden': 'true' });
+    this.sheet = element('div', { class: 'sheet', hidden: true }, this.paper, this.text);
     /** The JSON that was shown first, and whether the rows had changes then. */
     this.before = { json: '', isChanged: false };
     const add = () => this.addRow(['', 'Edm.String', '', 0], null).name.focus();
     this.add = button('', add, { class: 'ghost', 'aria-label': 'Add a property' });
     this.add.append(icon('plus'), 'Add a property');
     this.toggle = button('As JSON', () => this.switch(), { class: 'ghost', 'aria-pressed': 'false' });
-    this.element = element('section', { class: 'editor', 'aria-label': 'Properties' }, this.list, this.text,
+    this.element = element('section', { class: 'editor', 'aria-label': 'Properties' }, this.list, this.sheet,
       element('div', { class: 'tools' }, canWrite && this.add, this.toggle));
     this.show(properties);
   }
 
   get isJson() {
-    return !this.text.hidden;
+    return !this.sheet.hidden;
   }
 
   /** The rows that would be saved. */
@@ -374,14 +376,8 @@ class Editor {
     if (ignored) {
       throw new Problem(400, 'PropertyNameInvalid', `A property cannot have the name ${ignored.name.value}.`);
     }
-    const invalid = this.rows.find(({ value }) => value.getAttribute('aria-invalid') === 'true');
-    if (invalid) {
-      const hint = 'Each byte has two digits of 0 to 9 and a to f.';
-      throw new Problem(400, 'InvalidInput', `The value of ${invalid.name.value} is no hex.`, hint);
-    }
-    const properties = this.rows.map(({ name, type, value }) => /** @type {[string, string, string]} */ (
-      [name.value, type.value, textOf(value)]));
-    return payload(properties);
+    this.rows.forEach(({ name, value }) => refuseInvalid(name.value, value));
+    return payload(this.rows.map(({ name, type, value }) => [name.value, type.value, textOf(value)]));
   }
 
   /** What would be saved, value by value. The database reads the JSON, because numbers lose their types in a browser. */
@@ -396,15 +392,24 @@ class Editor {
     return /** @type {string} */ (json);
   }
 
+  /** Colours the JSON, unless it has so much text that typing would become slow. */
+  colour() {
+    const { value } = this.text;
+    this.sheet.classList.toggle('plain', value.length > COLOURED);
+    paint(this.paper, value, value.length > COLOURED ? [] : partsOfJson(value));
+  }
+
   async switch() {
     const { properties, json } = await this.scope.call('read_properties', { properties: await this.json() });
+    const { isChanged } = this;
     if (this.isJson) {
       this.show(properties);
     } else {
-      this.before = { json, isChanged: this.isChanged };
-      this.text.value = json;
+      this.text.value = onLines(json);
+      this.before = { json: this.text.value, isChanged };
     }
-    this.text.hidden = !this.text.hidden;
+    this.colour();
+    this.sheet.hidden = !this.sheet.hidden;
     this.list.hidden = this.isJson;
     this.add.hidden = this.isJson;
     this.toggle.setAttribute('aria-pressed', String(this.isJson));
@@ -427,12 +432,26 @@ function stateOf({ name, type, value, stored, isRemoved }) {
   return name.value === stored[0] && type.value === stored[1] && textOf(value) === stored[2] ? '' : 'changed';
 }
 
+/** The JSON of properties, which has no lists and no objects, with a line for each member. */
+function onLines(/** @type {string} */ json) {
+  const names = partsOfJson(json).filter(({ kind }) => kind === 'name');
+  const lines = names.map(({ start }, index) => `  ${json.slice(start, names[index + 1]?.start ?? -1)}`);
+  return names.length === 0 ? json : `{\n${lines.join('\n')}\n}`;
+}
+
+/** Refuses a value of bytes that is no hex. */
+export function refuseInvalid(/** @type {string} */ name, /** @type {HTMLTextAreaElement} */ value) {
+  if (value.getAttribute('aria-invalid') === 'true') {
+    throw new Problem(400, 'InvalidInput', `The value of ${name} is no hex.`, 'Each byte has two digits of 0 to 9 and a to f.');
+  }
+}
+
 /**
  * Properties as JSON. Every value is a text with its type, so none of them goes through a number of JavaScript.
  *
- * @param {[name: string, type: string, value: string][]} properties
+ * @param {([name: string, type: string, value: string] | Property)[]} properties
  */
-function payload(properties) {
+export function payload(properties) {
   const names = new Set();
   const members = properties.map(([name, type, value]) => {
     if (names.has(name)) {
@@ -454,7 +473,7 @@ function payload(properties) {
  * @param {string} properties
  * @param {string} etag
  */
-async function replace(scope, base, properties, etag) {
+export async function replace(scope, base, properties, etag) {
   const { table } = scope.route;
   const keys = { table, partitionKey: base.partitionKey, rowKey: base.rowKey };
   try {
@@ -498,6 +517,34 @@ function merged(base, mine, theirs) {
   return both.filter((property) => property !== undefined);
 }
 
+/** The longest value of a conflict that is shown whole, and what stands before the first difference of a longer one. */
+const [WHOLE, BEFORE] = [160, 40];
+
+/**
+ * A value beside other versions of it. A long one is shown around its first difference, and whole when one asks.
+ *
+ * @param {string} value
+ * @param {string[]} others all versions
+ */
+function beside(value, others) {
+  if (value.length <= WHOLE) {
+    return element('bdi', {}, value);
+  }
+  const differs = (/** @type {string} */ other) => {
+    let place = 0;
+    while (place < value.length && value[place] === other[place]) {
+      place += 1;
+    }
+    return place;
+  };
+  const from = Math.max(0, Math.min(value.length - WHOLE, ...others.map(differs)) - BEFORE);
+  const part = value.slice(from, from + WHOLE);
+  return element('details', {},
+    element('summary', {}, element('bdi', {}, `${from > 0 ? '…' : ''}${part}${from + WHOLE < value.length ? '…' : ''}`),
+      element('small', {}, `${number(value.length)} characters`)),
+    element('bdi', {}, value));
+}
+
 /**
  * @param {Property | undefined} one
  * @param {Property | undefined} other
@@ -519,7 +566,8 @@ function showConflict(scope, error, base, current, mine, properties) {
   const names = all.filter((name) => !isSame(own.get(name), other.get(name)));
   const others = all.filter((name) => !names.includes(name));
   const cell = (/** @type {Property | undefined} */ property, /** @type {boolean} */ isChanged) => (property
-    ? element('td', { class: isChanged ? 'changed' : '' }, element('bdi', {}, property[2]), element('small', {}, property[1].slice(4)))
+    ? element('td', { class: isChanged ? 'changed' : '' },
+      beside(property[2], versions.flatMap((version) => version.get(property[0])?.[2] ?? [])), element('small', {}, property[1].slice(4)))
     : element('td', { class: isChanged ? 'absent changed' : 'absent' }, element('span', { class: 'empty' }, '(absent)')));
   const rows = names.map((name) => {
     const [first, ours, theirs] = [was.get(name), own.get(name), other.get(name)];
@@ -535,7 +583,7 @@ function showConflict(scope, error, base, current, mine, properties) {
     element('p', { class: 'quiet' }, both
       ? 'You and they changed different properties, so both changes can be kept.'
       : 'You and they changed the same property. Choose what it shall be.'),
-    element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'The versions' },
+    scrolled('The versions',
       element('table', { class: 'versions' },
         element('thead', {}, element('tr', {}, head('Property'), head('It was'), head('Yours'), head('Theirs'))),
         element('tbody', {}, ...rows))),
@@ -544,8 +592,7 @@ function showConflict(scope, error, base, current, mine, properties) {
     element('p', { class: 'quiet' }, `Theirs was stored at ${current.timestamp}.`),
     element('div', { class: 'tools actions' },
       both && button('Keep both', async () => {
-        const joined = payload(both.map(([name, type, value]) => [name, type, value]));
-        if (await replace(scope, current, joined, current.etag)) {
+        if (await replace(scope, current, payload(both), current.etag)) {
           done(scope, 'Saved.');
         }
       }, { class: 'primary' }),

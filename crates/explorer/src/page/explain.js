@@ -1,6 +1,7 @@
 // How PostgreSQL would find the entities of a filter, as a picture: the key ranges on a line, and how much is read for what is found.
 
 import { Problem } from './api.js';
+import { paint, partsOfFilter } from './colours.js';
 import { button, element, number, say } from './dom.js';
 import { go } from './route.js';
 
@@ -59,7 +60,7 @@ export async function explain(where, scope, canWrite = false) {
     where.replaceChildren(
       element('span', { class: isSlow ? 'badge slow' : 'badge' }, found.access),
       element('span', { class: 'plain' }, inWords(found)),
-      found.residual ? element('span', { class: 'residual' }, 'tested on each row: ', element('code', {}, found.residual)) : '',
+      found.residual ? element('span', { class: 'residual' }, 'tested on each row: ', code(found.residual)) : '',
       read, advice,
       element('details', {}, element('summary', {}, 'SQL and plan'),
         element('p', {}, 'Key ranges ', ...(found.key_ranges ?? []).slice(0, 100).map((range) => element('code', {}, range))),
@@ -106,6 +107,13 @@ function showReading(where) {
     const isWorth = !isCounted || lately.read > 2 * lately.returned + WASTE;
     advice.hidden = advice.childElementCount === 0 || !isWorth;
   }
+}
+
+/** A filter in colours. */
+function code(/** @type {string} */ filter) {
+  const made = element('code', {});
+  paint(made, filter, partsOfFilter(filter));
+  return made;
 }
 
 /** A part of a whole, as a small bar. */

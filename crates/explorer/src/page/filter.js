@@ -1,5 +1,6 @@
 // The field of the filter: it completes what one types, marks where an error is, and knows earlier filters.
 
+import { paint, partsOfFilter } from './colours.js';
 import { button, element } from './dom.js';
 import { completions, fault } from './filters.js';
 import { icon } from './icons.js';
@@ -93,7 +94,7 @@ export class FilterField {
     this.input.addEventListener('scroll', () => this.follow());
     this.input.addEventListener('keydown', (event) => this.press(event));
     this.input.addEventListener('blur', () => this.close());
-    this.clear.hidden = filter === '';
+    this.accept();
   }
 
   get filter() {
@@ -138,7 +139,12 @@ export class FilterField {
   accept() {
     this.clear.hidden = this.input.value === '';
     this.input.removeAttribute('aria-invalid');
-    this.marks.replaceChildren();
+    this.colour();
+  }
+
+  colour() {
+    paint(this.marks, this.input.value, partsOfFilter(this.input.value));
+    this.follow();
   }
 
   follow() {
@@ -178,15 +184,13 @@ export class FilterField {
     this.input.setAttribute('aria-expanded', 'true');
     place(this.list, this.input);
     // Below what it completes.
-    if (this.marks.childNodes.length === 0) {
-      this.marks.textContent = this.input.value.slice(0, from);
-      const range = document.createRange();
-      range.selectNodeContents(this.marks);
-      const { left } = this.element.getBoundingClientRect();
-      const wanted = Math.max(left, range.getBoundingClientRect().right - this.input.scrollLeft - 12);
-      this.list.style.left = `${Math.max(8, Math.min(wanted, innerWidth - this.list.offsetWidth - 8))}px`;
-      this.marks.replaceChildren();
-    }
+    this.marks.textContent = this.input.value.slice(0, from);
+    const range = document.createRange();
+    range.selectNodeContents(this.marks);
+    const { left } = this.element.getBoundingClientRect();
+    const wanted = Math.max(left, range.getBoundingClientRect().right - this.input.scrollLeft - 12);
+    this.list.style.left = `${Math.max(8, Math.min(wanted, innerWidth - this.list.offsetWidth - 8))}px`;
+    this.colour();
   }
 
   close() {

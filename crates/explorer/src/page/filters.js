@@ -8,8 +8,8 @@
 export const OPERATORS = [
   ['eq', 'equal to'], ['ne', 'not equal to'], ['gt', 'greater than'], ['ge', 'at least'], ['lt', 'less than'], ['le', 'at most'],
 ];
-const isOperator = (/** @type {string} */ word) => OPERATORS.some(([operator]) => operator === word);
-const isConnective = (/** @type {string} */ word) => word === 'and' || word === 'or';
+export const isOperator = (/** @type {string} */ word) => OPERATORS.some(([operator]) => operator === word);
+export const isConnective = (/** @type {string} */ word) => word === 'and' || word === 'or';
 
 const LITERAL = /(?<literal>[A-Za-z]*'(?:[^']|'')*(?<close>'?)|[+-]?\d[\w.]*(?:(?<=[eE])[+-]\d+)?|-INF)/u;
 const WORD = /(?<word>[\p{L}_@][\p{L}\p{N}_]*)/u;

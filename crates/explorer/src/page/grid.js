@@ -2,8 +2,9 @@
 // be seen are elements: a thousand rows scroll as a hundred do. One cell at a time can be reached with Tab; arrows move from cell to cell.
 
 import { NARROWEST, WIDEST } from './columns.js';
-import { attempt, button, element, number, say } from './dom.js';
+import { attempt, button, element, follow, number, say } from './dom.js';
 import { literal } from './filters.js';
+import { icon } from './icons.js';
 import { openMenu } from './menu.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
@@ -81,6 +82,7 @@ export class Grid {
    * @param {(name: string) => void} actions.ask begins a condition on a property
    * @param {() => void} actions.arrange after a change of the columns
    * @param {(entity: Entity, name: string) => Promise<string>} actions.whole the whole of a value that is cut
+   * @param {(entity: Entity, name: string, type: string, cell: HTMLElement) => unknown} actions.edit a value, at its cell
    */
   constructor(entities, columns, actions) {
     this.entities = entities;
@@ -150,17 +152,27 @@ export class Grid {
    * @param {number} index
    */
   headOf({ name, types, isKey }, index) {
-    const grip = element('span', { class: 'width', 'aria-hidden': 'true', title: 'Drag to change the width' });
+    const grip = element('span', { class: 'width', draggable: 'true', 'aria-hidden': 'true', title: 'Drag to change the width' });
+    // The head is dragged to another place, and its edge is not.
+    grip.addEventListener('dragstart', (event) => {
+      event.preventDefault();
+      event.stopPropagation();
+    });
     grip.addEventListener('pointerdown', (event) => this.drag(event, name));
     grip.addEventListener('dblclick', (event) => {
       event.stopPropagation();
       this.resize(name, null);
     });
-    return element('th', {
+    const made = element('th', {
       scope: 'col', tabindex: '-1', 'data-column': index + this.offset, title: name,
       class: types.every((type) => /^Int|^Double/.test(type)) ? 'number' : '',
     },
-      element('span', { class: 'name' }, element('bdi', {}, name), ' ', !isKey && element('small', {}, types.join(' or '))), grip);
+      element('span', { class: 'name' }, isKey && name !== 'Timestamp' && icon('key'), element('bdi', {}, name), ' ',
+        !isKey && element('small', {}, types.join(' or '))), grip);
+    if (!isKey) {
+      this.layout.carry(made, name, () => this.layout.sorted(this.types.keys()), () => this.actions.arrange());
+    }
+    return made;
   }
 
   /** The width that the head and the longest value of the page ask for. */
@@ -185,7 +197,7 @@ export class Grid {
       return pen.measureText(text.slice(0, 200)).width;
     };
     const type = isKey ? '' : ` ${types.join(' or ')}`;
-    const head = measured(name, font.fontSize) + measured(type, '11px') + 36;
+    const head = measured(name, font.fontSize) + measured(type, '11px') + (isKey ? 56 : 36);
     const content = measured(longest, font.fontSize) + 28 + (types.length > 1 ? 56 : 0);
     return Math.ceil(Math.max(LEAST, Math.min(MOST, Math.max(head, content))));
   }
@@ -210,22 +222,11 @@ export class Grid {
    * @param {string} name
    */
   drag(event, name) {
-    const grip = /** @type {HTMLElement} */ (event.currentTarget);
-    const before = grip.closest('th')?.offsetWidth ?? 0;
-    const from = event.clientX;
-    event.preventDefault();
-    grip.setPointerCapture(event.pointerId);
-    const move = (/** @type {PointerEvent} */ { clientX }) => {
-      this.layout.widths.set(name, Math.max(NARROWEST, Math.min(WIDEST, before + clientX - from)));
+    const before = /** @type {HTMLElement} */ (event.currentTarget).closest('th')?.offsetWidth ?? 0;
+    follow(event, (way) => {
+      this.layout.widths.set(name, Math.max(NARROWEST, Math.min(WIDEST, before + way)));
       this.setWidths();
-    };
-    grip.addEventListener('pointermove', move);
-    grip.addEventListener('lostpointercapture', () => {
-      grip.removeEventListener('pointermove', move);
-      if (this.layout.widths.has(name)) {
-        this.layout.keep();
-      }
-    }, { once: true });
+    }, () => this.layout.keep());
   }
 
   /**
@@ -404,6 +405,7 @@ export class Grid {
     }
     const does = isCommand && key !== 'c' ? undefined : /** @type {Record<string, () => unknown>} */ ({
       Enter: () => this.open(row),
+      F2: () => this.edit(),
       ' ': () => this.tick(row, !this.chosen.has(/** @type {Entity} */ (this.entities[row])), false),
       c: () => this.copyCell(row, column),
       k: () => copy(keysOf(this.entities.slice(row, row + 1)), 'The keys are'),
@@ -534,7 +536,9 @@ export class Grid {
       return;
     }
     const cell = /** @type {HTMLElement} */ (event.target).closest('tbody td');
-    if (cell instanceof HTMLElement && !/** @type {Element} */ (event.target).closest('button, input') && String(getSelection()) === '') {
+    const isOwn = /** @type {Element} */ (event.target).closest('button, input') !== null;
+    // The second click is one of two.
+    if (cell instanceof HTMLElement && event.detail < 2 && !isOwn && String(getSelection()) === '') {
       this.at = { row: Number(cell.closest('tr')?.dataset['row']), column: [...(cell.parentElement?.children ?? [])].indexOf(cell) };
       this.cell()?.focus({ preventScroll: true });
       if (!cell.classList.contains('check')) {
@@ -543,12 +547,24 @@ export class Grid {
     }
   }
 
-  /** @param {MouseEvent} event */
-  openAt(event) {
-    const line = /** @type {Element} */ (event.target).closest('tbody tr');
-    if (line instanceof HTMLElement && !/** @type {Element} */ (event.target).closest('button, input')) {
-      attempt(() => this.open(Number(line.dataset['row'])), this.element);
+  /** Edits the value that is clicked twice, and opens the entity at its keys, or if it cannot be edited. */
+  openAt(/** @type {MouseEvent} */ event) {
+    const target = /** @type {Element} */ (event.target);
+    if (target.closest('tbody td') && !target.closest('button, input')) {
+      attempt(() => (this.isEditable ? this.edit() : this.open(this.at.row)), this.element);
     }
+  }
+
+  /** Whether the cell with the focus is a value that can be edited. */
+  get isEditable() {
+    return this.actions.canWrite && this.at.row >= 0 && this.columns[this.at.column - this.offset]?.isKey === false;
+  }
+
+  edit() {
+    const column = this.columns[this.at.column - this.offset];
+    const entity = this.entities[this.at.row];
+    const cell = this.cell();
+    return this.isEditable && column && entity && cell && this.actions.edit(entity, column.name, column.types[0] ?? 'String', cell);
   }
 
   /** The name, the type and the text of the cell with the focus; the property if it is none of the keys. */
@@ -597,7 +613,8 @@ export class Grid {
       ...conditions, conditions.length > 0 && null,
       this.value() !== null && { icon: 'copy', key: 'C', text: 'Copy the value', action: () => this.copyCell(row, column) },
       { icon: 'key', key: 'K', text: 'Copy the keys', action: () => copy(keysOf(this.entities.slice(row, row + 1)), 'The keys are') },
-      { icon: 'pencil', key: 'Enter', text: 'Open the entity', action: () => this.open(row) }]);
+      this.isEditable && { icon: 'pencil', key: 'F2', text: 'Edit the value', action: () => this.edit() },
+      { icon: 'forward', key: 'Enter', text: 'Open the entity', action: () => this.open(row) }]);
   }
 
   /**

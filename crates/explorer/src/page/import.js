@@ -2,7 +2,7 @@
 // as it is.
 
 import { Problem } from './api.js';
-import { element, form, labelled, number, say } from './dom.js';
+import { element, form, labelled, number, say, scrolled } from './dom.js';
 import { closePanel, openPanel } from './panel.js';
 import { go } from './route.js';
 import { TYPES } from './values.js';
@@ -174,7 +174,7 @@ function showPreview(where, found) {
   const { columns, rows, read, isWhole } = found;
   const head = element('h3', {}, `${FORMS[found.form]}${found.form === 'csv' && found.delimiter !== ',' ? ` with ${
     { ';': 'semicolons', '\t': 'tabs', '|': 'bars' }[found.delimiter] ?? found.delimiter}` : ''}`);
-  const table = element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'First rows' });
+  const table = scrolled('First rows');
   const shown = (/** @type {string[]} */ names) => element('table', {},
     element('thead', {}, element('tr', {}, ...names.map((name) => element('th', { scope: 'col' }, element('bdi', {}, name))))),
     element('tbody', {}, ...rows.map((row) => element('tr', {}, ...row.map((text) => element('td', { class: text === null ? 'absent' : '' },
@@ -195,7 +195,7 @@ function showPreview(where, found) {
     });
   };
   const choices = element('div', { class: 'mapping' }, ...keys.map(({ made }) => made),
-    element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Columns' }, element('table', {},
+    scrolled('Columns', element('table', {},
       element('thead', {}, element('tr', {},
         ...['Column', 'becomes the property', 'of type'].map((text) => element('th', { scope: 'col' }, text)))),
       element('tbody', {}, ...properties.map(({ made }) => made)))));

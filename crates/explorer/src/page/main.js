@@ -16,16 +16,16 @@ import { markTable, showTables } from './tables.js';
 /** @typedef {import('./api.js').Scope} Scope */
 
 /**
- * The views of a table: the name in the address, that of the tab, and what shows it.
+ * The views of a table: the name in the address, that of the tab, what a wide window adds to it, and what shows it.
  *
- * @type {[name: string, tab: string, show: (main: HTMLElement, scope: Scope, canWrite: boolean) => Promise<void>][]}
+ * @type {[name: string, tab: string, more: string, show: (main: HTMLElement, scope: Scope, canWrite: boolean) => Promise<void>][]}
  */
 const VIEWS = [
-  ['entities', 'Entities', showEntities],
-  ['partitions', 'Partitions', showPartitions],
-  ['design', 'Indexes and expiry', showDesign],
-  ['access', 'Access policies', showAccess],
-  ['changes', 'Changes', showChanges],
+  ['entities', 'Entities', '', showEntities],
+  ['partitions', 'Partitions', '', showPartitions],
+  ['design', 'Indexes', ' and expiry', showDesign],
+  ['access', 'Access', ' policies', showAccess],
+  ['changes', 'Changes', '', showChanges],
 ];
 
 const view = new Part();
@@ -71,13 +71,14 @@ async function show() {
   }
 }
 
-/** Focuses the new element with the same id or label as a replaced one, or else the view. A replaced element loses the focus. */
+/** Focuses the cell or the element with the same id or label as a replaced one, or else the view. A replaced element loses the focus. */
 function restoreFocus(/** @type {Element | null} */ old) {
   if (old === null || old === document.body || document.activeElement !== document.body) {
     return;
   }
   const label = old.getAttribute('aria-label');
-  const next = old.id ? document.getElementById(old.id) : label && document.querySelector(`main [aria-label=${CSS.escape(label)}]`);
+  const next = old.closest('.grid') ? document.querySelector('main .grid [tabindex="0"]')
+    : old.id ? document.getElementById(old.id) : label && document.querySelector(`main [aria-label=${CSS.escape(label)}]`);
   (next instanceof HTMLElement ? next : byId('main')).focus();
 }
 
@@ -133,10 +134,10 @@ async function showRoute(scope) {
     await showHome(next, scope, canWrite);
     return;
   }
-  const [, , showView] = VIEWS.find(([name]) => name === view) ?? /** @type {typeof VIEWS[0] & {}} */ (VIEWS[0]);
-  tabs.replaceChildren(...VIEWS.map(([name, text]) => element('a', {
+  const [, , , showView] = VIEWS.find(([name]) => name === view) ?? /** @type {typeof VIEWS[0] & {}} */ (VIEWS[0]);
+  tabs.replaceChildren(...VIEWS.map(([name, text, more]) => element('a', {
     href: address({ view: name, filter }), 'aria-current': name === view ? 'page' : null,
-  }, text)));
+  }, text, more && element('span', {}, more))));
   await showView(next, scope, canWrite);
 }
 

@@ -14,16 +14,18 @@ import { icon } from './icons.js';
  */
 
 /**
- * Puts an open popover below an element, or above it where there is more room.
+ * Puts an open popover below an element, or above it where there is more room, or over it.
  *
  * @param {HTMLElement} popover
  * @param {Element} anchor
+ * @param {boolean} [isOver]
  */
-export function place(popover, anchor) {
+export function place(popover, anchor, isOver = false) {
   const beside = anchor.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = popover;
   const isBelow = beside.bottom + 4 + height <= innerHeight || beside.top < innerHeight - beside.bottom;
-  popover.style.top = `${isBelow ? beside.bottom + 4 : Math.max(8, beside.top - 4 - height)}px`;
+  const over = Math.max(8, Math.min(beside.top - 1, innerHeight - height - 8));
+  popover.style.top = `${isOver ? over : isBelow ? beside.bottom + 4 : Math.max(8, beside.top - 4 - height)}px`;
   popover.style.left = `${Math.max(8, Math.min(beside.left, innerWidth - width - 8))}px`;
 }
 

@@ -2,7 +2,7 @@
 // found one look-up each, and a partition is read up to a page. What has more is estimated by PostgreSQL's statistics, if these name it.
 
 import { Problem, isAbort } from './api.js';
-import { button, bytes, element, number, shown } from './dom.js';
+import { button, bytes, element, number, scrolled, shown } from './dom.js';
 import { bar, filterOf, hotOf, read } from './plots.js';
 import { address } from './route.js';
 
@@ -31,7 +31,7 @@ export async function showPartitions(main, scope) {
   let order = /** @type {keyof typeof ORDERS | 'key'} */ ('entities');
   let walked = 0;
   const words = element('p', { class: 'quiet', role: 'status' });
-  const list = element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Partitions' });
+  const list = scrolled('Partitions');
   const pages = element('div', { class: 'tools' });
   main.append(words, list, pages);
 
