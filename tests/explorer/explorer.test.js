@@ -700,11 +700,13 @@ test("stored access policies are edited", async () => {
   const name = table("Shared");
   const page = await open(at({ table: name, view: "access" }));
   await press(page, "Add a policy");
-  for (const [label, value] of [["Name", "readers"], ["Expiry", "2030-01-31T12:00:00Z"], ["Permission", "r"]]) await fill(page, label, value);
+  for (const [label, value] of [["Name", "readers"], ["Expiry", "2030-01-31T12:00:00Z"]]) await fill(page, label, value);
+  await press(page, "Update");
+  await press(page, "Read");
   await press(page, "Save");
   await says(page, "The policies are set.", "#status");
   assert.equal(sql(`SELECT get_access_policies('${name}')`),
-    '[{"Id":"readers","Expiry":"2030-01-31T12:00:00.0000000Z","Permission":"r"}]');
+    '[{"Id":"readers","Expiry":"2030-01-31T12:00:00.0000000Z","Permission":"ru"}]');
   await named(page, "button", "Remove readers");
   await accessible(page, "access policies");
   await press(page, "Remove readers");

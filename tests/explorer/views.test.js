@@ -102,6 +102,50 @@ test("the load has axes with units, requests, errors and a latency; without requ
   await close(page);
 });
 
+test("a card shows the requests of its table as a curve", async () => {
+  table("Asked", employees);
+  const page = await open();
+  await page.setRequestInterception(true);
+  let count = 0;
+  page.on("request", (request) => {
+    if (new URL(request.url()).pathname !== "/metrics") return request.continue();
+    count += 5;
+    return request.respond({ body: `table_service_hot_partition_requests{account="devstoreaccount1",table="asked",partition="p"} ${count}\n` });
+  });
+  await page.goto(at({}));
+  await page.waitForSelector(".table-card .curve");
+  const [words, points] = await page.$eval(".table-card:has(.curve)", (one) => [one.innerText, one.querySelector("polyline").getAttribute("points")]);
+  assert.match(words, /^Asked[^]*recent requests/);
+  const [first, last] = [points.split(" ")[0], points.split(" ").at(-1)].map((point) => Number(point.split(",")[1]));
+  assert.ok(first > last, `it rises: ${points}`);
+  await close(page);
+});
+
+test("a plot says the values under the pointer, and shows a longer time when one asks", async () => {
+  const page = await open(`${writing}&view=load`);
+  for (let count = 0; count < 60 && !await page.$(".plot polyline.requests"); count += 1) {
+    await fetch(`${process.env.GATEWAY_CLIENTS}/devstoreaccount1/Tables`);
+    await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
+  }
+  const { x, y, width, height } = await (await page.$(".plot svg")).boundingBox();
+  await page.mouse.move(x + width - 20, y + height / 2);
+  const words = () => page.$eval(".plot .values", (one) => one.textContent);
+  assert.match(await words(), /^\d.* · requests [\d.,]+ · errors [\d.,]+$/);
+  // The next reading draws it again, below the same pointer.
+  await page.$eval(".plot svg", (one) => { one.dataset.old = ""; });
+  await page.waitForFunction(() => !document.querySelector(".plot svg[data-old]"));
+  assert.match(await words(), /^\d.* · requests [\d.,]+ · errors [\d.,]+$/);
+  await page.mouse.move(2, 2);
+  assert.equal(await words(), "");
+  await press(page, "60 min");
+  const texts = () => page.$$eval(".plot text", (all) => all.map((one) => one.textContent));
+  assert.ok((await texts()).includes("−60 min"), String(await texts()));
+  await page.reload();
+  await says(page, "QueryTables");
+  assert.ok((await texts()).includes("−30 min"), String(await texts()));
+  await close(page);
+});
+
 // --- How a filter reads -------------------------------------------------------------------------------------------------------
 
 test("a scan says how much it reads for what it finds, and creates the index that would serve it", async () => {
@@ -248,6 +292,65 @@ test("values are edited as their types are: a switch, a picker, hex and text, JS
   await close(page);
 });
 
+test("the panel is as wide as one drags it, which is remembered, and a property has one line", async () => {
+  const page = await open(at({ table: table("Panel", employees) }));
+  await press(page, "Open Marketing 00001");
+  await field(page, "Value of Age");
+  const heights = await page.$$eval(".property", (rows) => rows.map((row) => row.offsetHeight));
+  assert.ok(Math.max(...heights) <= 32, String(heights));
+  const width = () => page.$eval("#panel", (one) => one.offsetWidth);
+  const before = await width();
+  const { x, y, height } = await (await page.$("#grip")).boundingBox();
+  await page.mouse.move(x + 4, y + height / 2);
+  await page.mouse.down();
+  await page.mouse.move(x - 96, y + height / 2, { steps: 2 });
+  await page.mouse.up();
+  assert.equal(await width(), before + 100);
+  await accessible(page, "a wide panel");
+  await page.focus("#grip");
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await width(), before + 84);
+  assert.equal(await page.$eval("#grip", (one) => one.getAttribute("aria-valuenow")), String(before + 84));
+  await page.reload();
+  await press(page, "Open Marketing 00001");
+  await field(page, "Value of Age");
+  assert.equal(await width(), before + 84);
+  // Neither side can be lost.
+  await page.focus("#grip");
+  for (let step = 0; step < 60; step += 1) await page.keyboard.press("ArrowLeft");
+  assert.ok(await page.$eval("#view", (one) => one.offsetWidth) >= 240);
+  await page.click("#grip", { count: 2 });
+  assert.equal(await width(), before);
+  await close(page);
+});
+
+test("JSON has colours, letter by letter below what one types", async () => {
+  const page = await open(at({ table: table("ColouredJson", [["p", "1", { A: "x: 1", B: 2, C: true }]]) }));
+  await press(page, "Open p 1");
+  await field(page, "Value of A");
+  await press(page, "As JSON");
+  await field(page, "Properties as JSON");
+  const parts = () => page.$$eval(".paper span", (all) => all.map((one) => [one.className, one.textContent]));
+  assert.deepEqual(await parts(), [["name", '"A"'], ["string", '"x: 1"'], ["name", '"B"'], ["number", "2"], ["name", '"C"'], ["word", "true"]]);
+  await page.focus("[aria-label='Properties as JSON']");
+  const places = () => page.evaluate(() => {
+    const [text, paper] = [document.querySelector(".sheet textarea"), document.querySelector(".paper")];
+    const box = (one) => { const { left, top, width } = one.getBoundingClientRect(); return [left, top, width]; };
+    const { font, lineHeight, paddingLeft, borderLeftWidth } = getComputedStyle(text);
+    const { font: under, lineHeight: line, paddingLeft: padding } = getComputedStyle(paper);
+    return [[...box(text), font, lineHeight, Number.parseFloat(paddingLeft) + Number.parseFloat(borderLeftWidth), text.value, getComputedStyle(text).backgroundColor],
+      [...box(paper), under, line, Number.parseFloat(padding), paper.textContent, "rgba(0, 0, 0, 0)"]];
+  });
+  const [text, paper] = await places();
+  assert.deepEqual(text, paper);
+  await page.keyboard.type(" ");
+  assert.equal((await places())[1][6], (await places())[0][6]);
+  await accessible(page, "JSON in colours");
+  await page.keyboard.press("Backspace");
+  await press(page, "Close");
+  await close(page);
+});
+
 test("changed properties are marked, and a removed one comes back", async () => {
   const page = await open(at({ table: table("Changed", [["p", "1", everything]]) }));
   await press(page, "Open p 1");
@@ -361,6 +464,26 @@ test("changes of two people that do not overlap can both be kept", async () => {
   await close(page);
 });
 
+test("a long value of a conflict is shown around its first difference, and whole when one asks", async () => {
+  const text = (end) => `${"the same ".repeat(60)}${end}${" and so on".repeat(60)}`;
+  const name = table("Long", [["p", "1", { Text: text("first") }]]);
+  const page = await open(at({ table: name }));
+  await press(page, "Open p 1");
+  await fill(page, "Value of Text", text("mine"));
+  sql(`SELECT merge_entity('${name}', 'p', '1', '{"Text": "${text("theirs")}"}', '*')`);
+  await press(page, "Save");
+  await says(page, "UpdateConditionNotSatisfied", "#panel");
+  const cells = () => page.$$eval("#panel .versions tbody td", (all) => all.map((one) => one.innerText));
+  for (const [index, word] of ["first", "mine", "theirs"].entries()) {
+    const shown = (await cells())[index];
+    assert.ok(shown.includes(word) && shown.startsWith("…") && shown.length < 300, shown);
+  }
+  await page.click("#panel .versions summary");
+  assert.ok((await cells())[0].includes(text("first")), (await cells())[0]);
+  await accessible(page, "long values of a conflict");
+  await close(page);
+});
+
 // --- Imports ------------------------------------------------------------------------------------------------------------------
 
 test("CSV with other columns is imported once one has said what they become", async () => {
@@ -449,6 +572,19 @@ test("an explorer that only reads offers no change in these views", async () => 
   await named(page, "[aria-label]", "Value of Size");
   const texts = await page.$$eval("button", (all) => all.filter((one) => one.checkVisibility()).map((one) => one.getAttribute("aria-label") ?? one.textContent));
   for (const text of ["Create an index on Maintainer", "Add a property", "Remove Size", "Save"]) assert.ok(!texts.includes(text), text);
+  await close(page);
+});
+
+test("all tabs of a table can be seen on a small window", async () => {
+  const page = await open(at({ table: table("Tabs", employees) }), { width: 390, height: 844 });
+  await says(page, "3 entities.", ".pages");
+  const [room, needed] = await page.$eval("#tabs", (one) => [one.clientWidth, one.scrollWidth]);
+  assert.ok(needed <= room, `${needed} of ${room}`);
+  assert.deepEqual(await page.$$eval("#tabs a", (tabs) => tabs.map((one) => one.innerText)), [
+    "Entities", "Partitions", "Indexes", "Access", "Changes"]);
+  await page.click("#tabs a:nth-child(4)");
+  await says(page, "Stored access policies");
+  await accessible(page, "policies on a small window");
   await close(page);
 });
 

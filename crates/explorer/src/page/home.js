@@ -2,7 +2,7 @@
 
 import { button, bytes, element, number, say, shown } from './dom.js';
 import { icon } from './icons.js';
-import { drawLoad, hotOf, hotPartitions, watch } from './plots.js';
+import { drawLoad, hotPartitions, requestsOf, watch } from './plots.js';
 import { address, go } from './route.js';
 import { SAMPLE } from './sample.js';
 import { allTables, newTable } from './tables.js';
@@ -47,13 +47,9 @@ export async function showHome(main, scope, canWrite) {
     drawLoad(plots);
     hot.replaceChildren(hotHead, element('p', { class: 'quiet' }, 'Recent requests of the partitions that are asked for most.'),
       hotPartitions(samples, account));
-    const counts = new Map(cards.map(({ table }) => [table.name.toLowerCase(), 0]));
-    for (const one of hotOf(samples).filter((one) => one.account === account)) {
-      counts.set(one.table.toLowerCase(), (counts.get(one.table.toLowerCase()) ?? 0) + one.value);
-    }
     for (const { table, requests } of cards) {
-      const count = counts.get(table.name.toLowerCase()) ?? 0;
-      requests.textContent = count === 0 ? '' : `${number(count)} recent requests`;
+      const { now, curve } = requestsOf(account, table.name);
+      requests.replaceChildren(...(now === 0 ? [] : [`${number(now)} recent requests`, curve || '']));
     }
   }, (error) => plots.replaceChildren(shown(error)));
 }
@@ -159,7 +155,7 @@ people.listEntities(new ListEntitiesOptions().setFilter("Age gt 30"), null, null
 people := service.NewClient("People")
 _, err = people.CreateTable(ctx, nil)
 _, err = people.UpsertEntity(ctx, []byte(\`{"PartitionKey": "Oslo", "RowKey": "1", "Name": "Ada", "Age": 36}\`), nil)
-pages := people.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: to.Ptr("Age gt 30")})`,
+page, err := people.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: to.Ptr("Age gt 30")}).NextPage(ctx)`,
   psql: `SET search_path = table_service, public;
 SELECT create_table('People', if_not_exists => true);
 SELECT insert_or_replace_entity('People', 'Oslo', '1', '{"Name": "Ada", "Age": 36}');

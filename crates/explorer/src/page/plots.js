@@ -1,18 +1,21 @@
 // The load of the gateway, from its metrics: rate, errors, latencies, and the most requested partitions.
 
 import { isAbort } from './api.js';
-import { element, number, shown, svg } from './dom.js';
+import { element, number, scrolled, shown, svg, tableOf } from './dom.js';
+import { recall, remember } from './memory.js';
 import { address } from './route.js';
 
-/** How often the metrics are read, and the time that a plot shows, in milliseconds. */
+/** How often the metrics are read, in milliseconds. */
 const INTERVAL = 2000;
-const SPAN = 120_000;
+const MINUTE = 60_000;
+/** The times that a plot can show, in minutes. The longest is kept. */
+const SPANS = /** @type {const} */ ([2, 10, 60]);
 /** Between two readings of this distance nobody has looked, so no line is drawn. */
 const GAP = 3 * INTERVAL;
 
 /** @typedef {import('./api.js').Scope} Scope */
 /** @typedef {{name: string, labels: Record<string, string>, value: number}} Sample */
-/** @typedef {{time: number, requests: number, errors: number, buckets: Map<number, number>}} Reading */
+/** @typedef {{time: number, requests: number, errors: number, buckets: Map<number, number>, tables: Map<string, number>}} Reading */
 /** @typedef {{time: number, value: number | null}} Point */
 
 /**
@@ -21,6 +24,12 @@ const GAP = 3 * INTERVAL;
  * @type {Reading[]}
  */
 const readings = [];
+
+/** The time that plots show, in minutes. */
+const span = () => SPANS.find((one) => one === recall('span')) ?? 2;
+
+/** Where the pointer is in a plot: plots are drawn again below it. */
+let pointer = /** @type {PointerEvent | null} */ (null);
 
 /**
  * Reads the metrics again and again, as long as the view is shown.
@@ -35,7 +44,7 @@ export async function watch(scope, onReading, onProblem) {
       const samples = read(await scope.metrics());
       const time = Date.now();
       readings.push({ time, ...totals(samples) });
-      readings.splice(0, readings.findIndex((reading) => time - reading.time <= SPAN));
+      readings.splice(0, readings.findIndex((reading) => time - reading.time <= SPANS[2] * MINUTE));
       onReading(samples);
     } catch (error) {
       if (!isAbort(error)) {
@@ -54,14 +63,22 @@ export async function watch(scope, onReading, onProblem) {
  */
 export async function showLoad(main, scope) {
   const plots = element('div', { class: 'plots' });
-  const operations = element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': 'Operations' });
+  const operations = scrolled('Operations');
   const partitions = element('div', {});
-  main.append(plots,
+  const choices = SPANS.map((minutes) => element('button', {
+    type: 'button', 'aria-pressed': String(minutes === span()), onclick: () => {
+      remember('span', minutes);
+      choices.forEach((choice, index) => choice.setAttribute('aria-pressed', String(SPANS[index] === minutes)));
+      drawLoad(plots);
+    } }, `${minutes} min`));
+  main.append(element('div', { class: 'segments', role: 'group', 'aria-label': 'Time' }, ...choices), plots,
     element('h2', {}, 'Operations since the start'), operations,
     element('h2', {}, 'Most requested partitions'), partitions);
   await watch(scope, (samples) => {
     drawLoad(plots);
-    operations.replaceChildren(tableOf(['Operation', 'Requests', 'Errors', 'p50', 'p99'], byOperation(samples)));
+    const rows = byOperation(samples);
+    operations.replaceChildren(rows.length === 0 ? element('p', { class: 'quiet' }, 'No requests yet.')
+      : tableOf(['Operation', 'Requests', 'Errors', 'p50', 'p99'], rows));
     partitions.replaceChildren(hotPartitions(samples, null));
   }, (error) => plots.replaceChildren(shown(error)));
 }
@@ -106,11 +123,38 @@ function totals(samples) {
       buckets.set(end, (buckets.get(end) ?? 0) + sample.value);
     }
   }
-  return { requests, errors, buckets };
+  /** @type {Map<string, number>} */
+  const tables = new Map();
+  for (const { account, table, value } of hotOf(samples)) {
+    const key = keyOf(account, table);
+    tables.set(key, (tables.get(key) ?? 0) + value);
+  }
+  return { requests, errors, buckets, tables };
+}
+
+const keyOf = (/** @type {string} */ account, /** @type {string} */ table) => `${account} ${table.toLowerCase()}`;
+
+/**
+ * The recent requests of a table, of which the gateway counts those of the most requested partitions: now, and as a curve.
+ *
+ * @param {string} account
+ * @param {string} table
+ */
+export function requestsOf(account, table) {
+  const end = readings.at(-1)?.time ?? 0;
+  const lately = readings.filter(({ time }) => end - time <= SPANS[0] * MINUTE);
+  const counts = lately.map(({ tables }) => tables.get(keyOf(account, table)) ?? 0);
+  const most = Math.max(1, ...counts);
+  const points = counts.map((count, index) => `${(100 * index) / Math.max(1, counts.length - 1)},${22 - (20 * count) / most}`);
+  const view = { class: 'curve', viewBox: '0 0 100 24', preserveAspectRatio: 'none', 'aria-hidden': 'true' };
+  const curve = counts.length > 1 && svg('svg', view, svg('polyline', { points: points.join(' ') }));
+  return { now: counts.at(-1) ?? 0, curve };
 }
 
 /** Draws requests a second, and the latency that 99 of 100 requests do not exceed. */
 export function drawLoad(/** @type {HTMLElement} */ where) {
+  const end = readings.at(-1)?.time ?? Date.now();
+  const minutes = span();
   const steps = readings.slice(1).map((now, index) => {
     const before = /** @type {Reading} */ (readings[index]);
     const seconds = (now.time - before.time) / 1000;
@@ -125,13 +169,13 @@ export function drawLoad(/** @type {HTMLElement} */ where) {
       time: now.time, requests: rate(now.requests, before.requests), errors: rate(now.errors, before.errors),
       p99: latency === null ? null : 1000 * Math.min(latency, 30),
     };
-  });
+  }).filter(({ time }) => end - time <= minutes * MINUTE);
   const line = (/** @type {'requests' | 'errors' | 'p99'} */ series) => steps.map((step) => ({ time: step.time, value: step[series] }));
   const last = steps.at(-1);
   const isQuiet = steps.every(({ requests }) => !requests);
   const rate = (/** @type {number} */ value) => (value > 0 && value < 10 ? value.toFixed(1) : number(Math.round(value)));
   const now = last?.requests ?? null;
-  const words = now === null ? 'The next reading comes in 2 seconds' : isQuiet ? 'No requests in the last 2 minutes'
+  const words = now === null ? 'The next reading comes in 2 seconds' : isQuiet ? `No requests in the last ${minutes} minutes`
     : `${rate(now)} requests and ${rate(last?.errors ?? 0)} errors a second now`;
   const p99 = last?.p99 ?? null;
   const slow = p99 === null ? 'No requests just now' : `99 of 100 requests took at most ${duration(p99)}`;
@@ -144,6 +188,11 @@ export function drawLoad(/** @type {HTMLElement} */ where) {
     figure('Latency, p99', p99 === null ? '' : `≤ ${duration(p99)}`, slow, isQuiet ? words : '',
       chart(width, [['p99', line('p99')]], 10, duration),
       element('p', { class: 'legend' }, element('span', { class: 'p99' }, '99 of 100 requests took at most so long'))));
+  if (pointer) {
+    const { clientX, clientY } = pointer;
+    const below = document.elementFromPoint(clientX, clientY)?.closest('.picture svg');
+    below?.dispatchEvent(new PointerEvent('pointermove', { clientX, clientY }));
+  }
 }
 
 /**
@@ -174,7 +223,7 @@ function round(/** @type {number} */ value) {
 }
 
 /**
- * Draws lines over the last two minutes, with axes.
+ * Draws lines over the time that plots show, with axes, and the values under the pointer.
  *
  * @param {number} width
  * @param {[name: string, points: Point[]][]} series
@@ -185,15 +234,16 @@ function chart(width, series, least, unit) {
   const [height, left, right, top, bottom] = [148, 52, 8, 10, 22];
   const most = round(Math.max(least, ...series.flatMap(([, points]) => points.map(({ value }) => value ?? 0))));
   const end = readings.at(-1)?.time ?? Date.now();
-  const x = (/** @type {number} */ time) => left + (1 - (end - time) / SPAN) * (width - left - right);
+  const minutes = span();
+  const x = (/** @type {number} */ time) => left + (1 - (end - time) / (minutes * MINUTE)) * (width - left - right);
   const y = (/** @type {number} */ value) => top + (1 - value / most) * (height - top - bottom);
   const at = (/** @type {Point} */ { time, value }) => `${x(time).toFixed(1)} ${y(value ?? 0).toFixed(1)}`;
   const grid = [0, 0.5, 1].map((part) => svg('g', { class: 'tick' },
     svg('path', { d: `M${left} ${y(part * most)}H${width - right}` }),
     svg('text', { x: left - 8, y: y(part * most) + 4, 'text-anchor': 'end' }, unit(part * most))));
-  const times = [['−2 min', SPAN, 'start'], ['−1 min', SPAN / 2, 'middle'], ['now', 0, 'end']].map(([text, age, anchor]) => svg('text', {
-    x: x(end - Number(age)), y: height - 4, 'text-anchor': String(anchor),
-  }, String(text)));
+  const times = [[minutes, 'start'], [minutes / 2, 'middle'], [0, 'end']].map(([age, anchor]) => svg('text', {
+    x: x(end - Number(age) * MINUTE), y: height - 4, 'text-anchor': String(anchor),
+  }, age === 0 ? 'now' : `−${age} min`));
   const lines = series.flatMap(([name, points]) => runs(points).flatMap((run) => {
     const first = /** @type {Point} */ (run[0]);
     const final = /** @type {Point} */ (run.at(-1));
@@ -204,7 +254,34 @@ function chart(width, series, least, unit) {
         : svg('circle', { class: name, cx: x(first.time), cy: y(first.value ?? 0), r: 2 }),
     ];
   }));
-  return svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img' }, ...grid, ...times, ...lines);
+  const rule = svg('path', { class: 'rule' });
+  const values = svg('text', { class: 'values', y: top + 8 });
+  const made = svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img' }, ...grid, ...times, ...lines, rule, values);
+  const point = (/** @type {PointerEvent} */ event) => {
+    pointer = event;
+    const box = made.getBoundingClientRect();
+    const wanted = (event.clientX - box.left) * (width / box.width);
+    const points = series[0]?.[1].filter(({ value }) => value !== null) ?? [];
+    const [nearest] = points.sort((a, b) => Math.abs(x(a.time) - wanted) - Math.abs(x(b.time) - wanted));
+    if (nearest) {
+      const place = x(nearest.time);
+      const isLeft = place < width / 2;
+      rule.setAttribute('d', `M${place} ${top}V${y(0)}`);
+      values.setAttribute('x', String(place + (isLeft ? 6 : -6)));
+      values.setAttribute('text-anchor', isLeft ? 'start' : 'end');
+      values.textContent = [new Date(nearest.time).toLocaleTimeString(), ...series.map(([name, points]) => {
+        const found = points.find(({ time }) => time === nearest.time)?.value ?? 0;
+        return `${name} ${unit(found < 10 ? Number(found.toFixed(1)) : Math.round(found))}`;
+      })].join(' · ');
+    }
+  };
+  made.addEventListener('pointermove', (event) => point(/** @type {PointerEvent} */ (event)));
+  made.addEventListener('pointerleave', () => {
+    pointer = null;
+    rule.removeAttribute('d');
+    values.textContent = '';
+  });
+  return made;
 }
 
 /** The parts of a line without gaps. */
@@ -307,16 +384,4 @@ export function hotPartitions(samples, account) {
     element('a', { href: address({ account, table, view: 'entities', filter: filterOf(partition), select: '' }), title: partition },
       element('span', { class: 'of' }, table), element('bdi', {}, partition === '' ? '(empty)' : partition)),
     bar(value / most), element('span', { class: 'amount' }, number(value)))));
-}
-
-/**
- * @param {string[]} head
- * @param {string[][]} rows
- */
-function tableOf(head, rows) {
-  return element('table', {},
-    element('thead', {}, element('tr', {}, ...head.map((text) => element('th', { scope: 'col' }, text)))),
-    element('tbody', {}, ...(rows.length === 0
-      ? [element('tr', {}, element('td', { colspan: head.length, class: 'quiet' }, 'No requests yet.'))]
-      : rows.map((row) => element('tr', {}, ...row.map((value) => element('td', {}, element('bdi', {}, value))))))));
 }
