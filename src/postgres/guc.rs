@@ -103,6 +103,17 @@ pub fn with_kept_plans<R>(f: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Runs `f`, which executes a kept statement, so that it is planned with its values, whatever the session's settings are.
+pub fn with_plans_for_values<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: the setting is a global of this process, which has one thread.
+    let mode = unsafe { pg_sys::plan_cache_mode };
+    if mode == pg_sys::PlanCacheMode::PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN as i32 {
+        f()
+    } else {
+        with_settings(&[(c"plan_cache_mode", c"force_custom_plan")], f)
+    }
+}
+
 /// Runs `f`, which executes a statement that may be sent to other servers with its values. Citus writes them in the form of
 /// this session's settings, and the other servers read them with their own.
 pub fn with_sendable_values<R>(f: impl FnOnce() -> R) -> R {

@@ -9,7 +9,9 @@ use super::name::QualifiedName;
 use super::plan;
 use super::statement::{IndexScan, Statement};
 use crate::postgres::cursor::open_portal;
-use crate::postgres::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans, with_sendable_values};
+use crate::postgres::guc::{
+    planning_for_few_rows, planning_for_keys, with_kept_plans, with_plans_for_values, with_sendable_values,
+};
 use crate::postgres::raised::while_running;
 use crate::postgres::spi::{Connection, Rows, c_string, parameters, rows, run_on};
 use crate::postgres::types::TextArg;
@@ -205,7 +207,10 @@ fn run_kept<'c>(plan: &plan::KeptPlan, values: &[Value<'_>], is_read: bool) -> R
     // is NULL.
     let execute =
         || unsafe { pg_sys::SPI_execute_plan(plan.as_ptr(), datums.as_mut_ptr(), std::ptr::null(), is_read, 0) };
-    rows(while_running(&plan.text, || with_kept_plans(execute)))
+    rows(while_running(&plan.text, || match plan.needs_values() {
+        true => with_sendable_values(|| with_plans_for_values(execute)),
+        false => with_kept_plans(execute),
+    }))
 }
 
 /// Opens a statement by a kept plan.
@@ -218,6 +223,7 @@ fn open_kept<'f>(plan: Rc<plan::KeptPlan>, values: &[Value<'f>], is_read: bool) 
             return Fetch::by_plan(plan, parameters, is_read);
         }
         let open = || pg_sys::SPI_cursor_open_with_paramlist(std::ptr::null(), plan.as_ptr(), parameters, is_read);
-        Fetch::by_portal(while_running(&plan.text, || with_sendable_values(open)))
+        let open = || with_sendable_values(|| with_plans_for_values(open));
+        Fetch::by_portal(while_running(&plan.text, open))
     }
 }

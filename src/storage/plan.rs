@@ -169,9 +169,10 @@ impl KeptPlan {
             .is_some_and(|plan| unsafe { top_node(plan.stmt_list).is_some_and(|top| (*top).type_ == node) })
     }
 
-    /// Returns whether the statement is planned each time, with its values.
+    /// Returns whether the statement is planned each time, with its values. So is one of Citus, whose plan for all values makes another plan for
+    /// the shard each time that it runs, and keeps all of them.
     pub(super) fn needs_values(&self) -> bool {
-        self.planned == StatementPlanning::EachTime
+        self.planned == StatementPlanning::EachTime || self.begins_with(pg_sys::NodeTag::T_CustomScan)
     }
 
     /// Returns whether the plan reads one of these indexes by a condition.

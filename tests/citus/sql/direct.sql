@@ -73,6 +73,22 @@ SELECT properties FROM get_entity('Direct', :'here', 'e07');
 ROLLBACK;
 SELECT count(*) FROM query_entities('Direct', 'RowKey ge ''e''');
 
+-- A session needs no memory for what it has done: Citus would keep a plan of each call.
+CREATE PROCEDURE pg_temp.work(partition text) LANGUAGE plpgsql AS $$
+BEGIN
+  FOR i IN 1..100 LOOP
+    PERFORM insert_or_merge_entity('Direct', partition, 'm', '{"N": 1}'), merge_entity('Direct', partition, 'm', '{"N": 2}', '*');
+    PERFORM insert_entity('Direct', partition, 'n', '{}');
+    PERFORM delete_entity('Direct', partition, 'n');
+    PERFORM count(*) FROM query_page('Direct', format('PartitionKey eq ''%s''', partition), top => 5);
+    PERFORM count(*) FROM query_entities('Direct', format('PartitionKey eq ''%s''', partition));
+  END LOOP;
+END $$;
+CALL pg_temp.work(:'here');
+SELECT sum(total_bytes) AS before FROM pg_backend_memory_contexts \gset
+CALL pg_temp.work(:'here');
+SELECT sum(total_bytes) - :before < 2 * 1024 * 1024 AS is_kept FROM pg_backend_memory_contexts;
+
 -- The privileges are those on the table.
 \c - - - :worker1
 SET client_min_messages = error;
