@@ -89,8 +89,9 @@ const GATEWAY_TESTS: [&str; 17] = [
 const COPY_TESTS: [&str; 3] = ["archive::", "changes::", "owners::"];
 
 /// The tests of a Citus cluster that do: golden ones, and of sessions.
-const CITUS_TESTS: [(Suite, &str); 5] = [
+const CITUS_TESTS: [(Suite, &str); 6] = [
     (GOLDEN, "direct"),
+    (GOLDEN, "direct_odd"),
     (ISOLATION, "direct_moves"),
     (GOLDEN, "direct_writes"),
     (ISOLATION, "direct_writes_moves"),
