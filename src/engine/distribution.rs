@@ -157,6 +157,10 @@ pub fn disable() -> Result<(), Error> {
     distributing(true, || {
         connect(|spi| {
             for table in &moved {
+                // Citus locks it on this server alone, and would lose what others write on theirs meanwhile. It passes this statement on.
+                spi.run_definition(&format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", table.name()));
+            }
+            for table in &moved {
                 undistribute(spi, table);
             }
             if citus::is_enabled() {

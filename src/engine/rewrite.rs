@@ -140,7 +140,9 @@ impl Rewrite<'_> {
                 Ok(bag) => {
                     let bag = Bag::new(bag.as_properties());
                     let write = Statement::replace_version(keys, now(), bag.arg(), timestamp);
-                    rewritten(keys, &spi.run(table.name(), &write)).map(Ok)
+                    let rewritten = rewritten(keys, &spi.run(table.name(), &write));
+                    table.note_write(keys.partition_key);
+                    rewritten.map(Ok)
                 }
             }
         })?
@@ -158,6 +160,7 @@ impl Rewrite<'_> {
                     &Statement::of_entity(Kind::InsertReturning, keys, clock, properties),
                 );
                 let inserted = rewritten(keys, &rows).ok_or(Error::EntityAlreadyExists)?;
+                table.note_write(keys.partition_key);
                 written.set(Some(inserted.properties));
                 Ok(inserted.timestamp)
             })

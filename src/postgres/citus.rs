@@ -282,6 +282,14 @@ pub fn coordinates_transaction() -> bool {
     }
 }
 
+/// Returns whether Citus runs statements on shards of this server in the session itself, and not in others.
+pub fn executes_locally() -> bool {
+    // SAFETY: the function takes any name, and returns NULL or a C string that is valid until the setting changes.
+    let value = unsafe { pg_sys::GetConfigOption(c"citus.enable_local_execution".as_ptr(), true, false) };
+    // SAFETY: as above.
+    !value.is_null() && unsafe { CStr::from_ptr(value) } == c"on"
+}
+
 /// Returns the function of Citus that says which transaction it coordinates. Only catalogs of another kind lack it.
 fn transaction_function() -> Option<pg_sys::Oid> {
     // SAFETY: a transaction is running. PROCNAMEARGSNSP takes a name, an oidvector of the argument types and a namespace.

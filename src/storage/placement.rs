@@ -44,8 +44,7 @@ impl Table {
         if !self.is_distributed {
             return Some(self.oid());
         }
-        let is_only_call =
-            || settings::single_call_transactions() && has_not_begun() && !citus::coordinates_transaction();
+        let is_only_call = || is_single_call() && has_not_begun() && !citus::coordinates_transaction();
         let partition = partition_hash(partition_key.get());
         let lock = self.local_shard(partition, |shard| shard.is_lock_known.get().then_some(shard.lock));
         let lock = lock.flatten().filter(|_| is_only_call())?;
@@ -61,7 +60,7 @@ impl Table {
     /// does.
     pub fn note_write(&self, partition_key: TextArg<'_>) {
         // In a longer transaction the lock could be that of another shard.
-        if !self.is_distributed || !settings::single_call_transactions() || is_in_block() {
+        if !self.is_distributed || !is_single_call() || is_in_block() {
             return;
         }
         let partition = partition_hash(partition_key.get());
@@ -146,6 +145,11 @@ impl Table {
             false => Ok(()),
         }
     }
+}
+
+/// Returns whether the session says that its transactions are single calls, and Citus writes local shards in it.
+fn is_single_call() -> bool {
+    settings::single_call_transactions() && citus::executes_locally()
 }
 
 /// Returns whether this transaction has written nothing and ends after the running statement, as far as that is known.
