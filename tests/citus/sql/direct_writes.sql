@@ -51,12 +51,13 @@ SELECT insert_entity('Written', :'here', 'd', '{"N": 1}') IS NOT NULL AS written
 RESET table_service.enable_direct_access;
 SELECT pg_temp.statements() - :before AS statements;
 
--- A transaction that may go on finds what it has written, also in other sessions of Citus.
+-- A transaction that may go on finds what it has written.
+SELECT pg_temp.statements() AS before \gset
 BEGIN;
-SET LOCAL citus.enable_local_execution = off;
 SELECT insert_entity('Written', :'here', 'e', '{"N": 1}') IS NOT NULL AS written;
 SELECT count(*) FROM query_entities('Written', 'RowKey eq ''e''');
 ROLLBACK;
+SELECT pg_temp.statements() - :before AS statements;
 SELECT insert_entity('Written', :'here', 'e', '{"N": 1}') IS NOT NULL AS written\; SELECT count(*) FROM query_entities('Written', 'RowKey eq ''e''');
 SELECT delete_entity('Written', :'here', 'e');
 -- The second call of a transaction is a statement, and so are both if the first one wrote elsewhere.
