@@ -8,7 +8,7 @@ use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::projection::Projection;
 
 use super::results::Entities;
-use crate::engine::scan::RowFilter;
+use crate::engine::output::RowFilter;
 use crate::postgres::call::Call;
 use crate::postgres::error::raising;
 use crate::postgres::spi::connect;

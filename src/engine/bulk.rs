@@ -14,9 +14,10 @@ use table_service_model::PropertiesBuf;
 use table_service_model::filter::{Plan, Predicate};
 use table_service_model::patch::Patch;
 
+use super::output::{RowFilter, predicate};
 use super::page::{self, Measure, PageRequest, PageSink};
 use super::property_index::FilterIndexes;
-use super::scan::{self, RowFilter, Workers, predicate};
+use super::scan::{self, Workers};
 use crate::postgres::clock::now;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Text, Value};

@@ -9,6 +9,8 @@
 //! From a page's deadline on every row passes the filter of its statement, so that the statement soon ends. The page tests the
 //! filter again: it may get rows that do not pass, and never misses one that does.
 //!
+//! A partition whose shard this server has is read without a statement.
+//!
 //! Citus' coordinator would count the rows of all shards together, so its count is taken off the plan. It plans a statement
 //! that goes to several shards with its values each time; only one that goes to a single shard can be planned without them.
 
@@ -18,30 +20,32 @@ use std::collections::HashMap;
 use pgrx::pg_sys;
 use table_service_model::filter::{Bound, Filter, KeyRange, Predicate};
 
+use super::output::Output;
 use super::property_index::FilterIndexes;
 use crate::postgres::citus::Shards;
 use crate::postgres::spi::Connection;
+use crate::postgres::types::value::Text;
+use crate::storage::direct::{Lookup, Reader, with_reader};
 use crate::storage::row::{KeyPair, Row};
 use crate::storage::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested};
 use crate::storage::table::Table;
 
-/// Reads entities of key ranges into `sink`, in key order: all that pass the filter, or the `first` ones until `sink`
-/// wants no more, among which may be others.
-pub fn read(
-    spi: &Connection,
-    table: &Table,
+/// Reads entities of key ranges into `output`, in key order: all that pass the filter, or the `first` ones until the caller wants no more,
+/// among which may be others.
+pub fn read<'a>(
+    spi: &'a Connection,
+    table: &'a Table,
     ranges: &[KeyRange],
-    filter: Option<&Filter>,
+    filter: Option<&'a Filter>,
     first: Option<First>,
-    sink: &mut dyn FnMut(&Row<'_>) -> bool,
+    output: Output<'a>,
 ) {
     let mut reading = FanOut {
         spi,
         table,
         knowledge: FilterIndexes::new(table, filter),
         filter: filter.map(|filter| ScanFilter::new(&Predicate::new(filter))),
-        sink,
-        has_ended: false,
+        output,
     };
     let Some(first) = first else {
         for range in ranges {
@@ -52,6 +56,7 @@ pub fn read(
     };
     let mut left = Left {
         rows: first.rows,
+        wanted: first.rows,
         until: first.until,
         // A filter may let a few entities of a large partition pass.
         in_partition: if filter.is_none() { in_partition(table) } else { 1 },
@@ -64,7 +69,7 @@ pub fn read(
     let mut rest: Vec<KeyRange> = ranges.iter().rev().cloned().collect();
     while let Some(range) = rest.pop() {
         rest.extend(reading.first(&range, &shards, &mut left));
-        if reading.has_ended {
+        if reading.output.has_ended {
             break;
         }
         pgrx::check_for_interrupts!();
@@ -101,13 +106,13 @@ struct FanOut<'a> {
     /// The knowledge of property indexes about the filter.
     knowledge: Option<FilterIndexes<'a>>,
     filter: Option<ScanFilter>,
-    sink: &'a mut dyn FnMut(&Row<'_>) -> bool,
-    /// Whether the sink wants no more rows.
-    has_ended: bool,
+    output: Output<'a>,
 }
 
 /// The first rows that are still to be read.
 struct Left {
+    /// How many there were at first.
+    wanted: u64,
     rows: u64,
     until: i64,
     /// How many rows of a partition there are, as far as is known.
@@ -115,6 +120,21 @@ struct Left {
 }
 
 impl Left {
+    /// Takes off the entities that the caller has taken so far.
+    fn count(&mut self, output: &Output<'_>) {
+        self.rows = self.wanted.saturating_sub(output.taken as u64).max(2);
+    }
+
+    /// Notes that a partition has shown so many rows, and whether it may have more. It may have been read from its middle.
+    fn note_partition(&mut self, rows: u64, has_more: bool) {
+        let known = if has_more {
+            self.in_partition
+        } else {
+            self.in_partition / 2
+        };
+        self.in_partition = known.max(rows).max(1);
+    }
+
     /// Returns how many rows to ask each shard for, so that most often no shard has too few; or [`NEXT`], if it takes less
     /// time to read the partitions one by one.
     fn rows_of_each(&self, shards: u64) -> u64 {
@@ -150,21 +170,33 @@ struct Arrived {
 
 impl FanOut<'_> {
     fn all(&mut self, range: &KeyRange) {
+        let index_scan = self.index_scan(range, None);
+        let output = &mut self.output;
+        if index_scan.is_none() && in_local_shard(self.table, range, |row| output.give_if_passes(row)) {
+            return;
+        }
         let keys = RangeKeys::new(range);
-        let mut fetch = match self.index_scan(range, None) {
-            Some(scan) => self.spi.fetch_once(&scan),
+        let mut fetch = match &index_scan {
+            Some(scan) => self.spi.fetch_once(scan),
             None => {
                 let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), None);
                 self.spi.fetch(self.table.name(), &statement)
             }
         };
-        while fetch.next_row().is_some_and(|row| (self.sink)(&row)) {}
+        while fetch.next_row().is_some_and(|row| output.give(&row)) {}
     }
 
     /// Reads the first rows of a range. Returns the ranges that are left of it, the last one first.
     fn first(&mut self, range: &KeyRange, shards: &Shards, left: &mut Left) -> Vec<KeyRange> {
-        let is_partition = range.partition().is_some();
         let index_scan = self.index_scan(range, Some(left.rows));
+        let output = &mut self.output;
+        let before = output.taken;
+        if index_scan.is_none() && in_local_shard(self.table, range, |row| output.give_if_passes(row)) {
+            left.count(output);
+            left.note_partition((output.taken - before) as u64, output.has_ended);
+            return Vec::new();
+        }
+        let is_partition = range.partition().is_some();
         let one = Shards::one();
         let shards = if is_partition || index_scan.is_some() {
             &one
@@ -177,11 +209,10 @@ impl FanOut<'_> {
             until: left.until,
         };
         let mut arrived = vec![Arrived::default(); usize::try_from(shards.count()).unwrap_or_default()];
-        let (mut has_ended, mut cut, mut in_partition) = (false, None, 1);
-        let sink = &mut self.sink;
+        let (mut cut, mut in_partition) = (None, 1);
         let take = &mut |row: &Row<'_>| {
-            left.rows = left.rows.saturating_sub(1).max(2);
-            has_ended = !sink(row);
+            let wants_more = output.give(row);
+            left.count(output);
             let (partition_key, row_key) = (row.partition_key(), row.row_key());
             if let Some(arrived) = arrived.get_mut(shards.of_partition(partition_key)) {
                 arrived.rows += 1;
@@ -190,11 +221,11 @@ impl FanOut<'_> {
                     partition_key.clone_into(&mut arrived.partition_key);
                 }
                 in_partition = in_partition.max(arrived.rows / arrived.partitions);
-                if arrived.rows >= rows && !has_ended {
+                if arrived.rows >= rows && wants_more {
                     cut = Some(((partition_key.to_owned(), row_key.to_owned()), arrived.partitions == 1));
                 }
             }
-            !has_ended && cut.is_none()
+            wants_more && cut.is_none()
         };
         let keys = RangeKeys::new(range);
         let mut fetch = if let Some(scan) = &index_scan {
@@ -209,14 +240,12 @@ impl FanOut<'_> {
         };
         while fetch.next_row().is_some_and(|row| take(&row)) {}
         drop(fetch);
-        self.has_ended = has_ended;
-        left.in_partition = match &cut {
+        match &cut {
             // The shard has shown several partitions.
-            Some((_, false)) => in_partition,
-            // A partition may have been read from its middle.
-            None if is_partition && !has_ended => in_partition.max(left.in_partition / 2),
-            _ => left.in_partition.max(in_partition),
-        };
+            Some((_, false)) => left.in_partition = in_partition,
+            None if is_partition => left.note_partition(in_partition, output.has_ended),
+            _ => left.in_partition = left.in_partition.max(in_partition),
+        }
         match cut {
             None => Vec::new(),
             // The shard has more rows of this partition, and the others need not be asked for it.
@@ -230,6 +259,20 @@ impl FanOut<'_> {
         let filter = self.filter.as_ref().map_or(Tested::ByCaller, Tested::Compiled);
         index_scan(self.table, range, self.knowledge.as_ref()?, filter, limit)
     }
+}
+
+/// Gives `take` the rows of a range in one partition, in key order, until it wants no more, if this server has the partition's shard. Returns
+/// false, without reading, if only a statement can do it.
+fn in_local_shard(table: &Table, range: &KeyRange, take: impl FnMut(&Row<'_>) -> bool) -> bool {
+    let Some(partition_key) = range.partition().map(Text::new) else {
+        return false;
+    };
+    let partition_key = partition_key.arg();
+    let read = |reader: &mut Reader<'_>| {
+        reader.each_of_partition((partition_key, range), take);
+        Some(())
+    };
+    with_reader(table, Lookup::KeysOf(partition_key), read).is_some()
 }
 
 /// Does the same as [`FanOut::index_scan`], also for a text that users see.
@@ -313,6 +356,7 @@ mod tests {
     fn few_large_partitions_are_read_one_by_one() {
         let rows_of_each = |in_partition, rows, shards| {
             let left = Left {
+                wanted: rows,
                 rows,
                 until: 0,
                 in_partition,

@@ -11,6 +11,7 @@ pub mod fan_out;
 pub mod gateway_access;
 pub mod inlining;
 pub mod matches;
+pub mod output;
 pub mod page;
 pub mod policies;
 pub mod property_index;

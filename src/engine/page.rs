@@ -8,7 +8,8 @@ use table_service_model::limits::{ENTITY_ROW_BYTES, PAGE_BYTES};
 use table_service_model::token::ContinuationToken;
 
 use super::deadline::Deadline;
-use super::scan::{self, RowFilter, Wanted};
+use super::output::RowFilter;
+use super::scan::{self, Wanted};
 use crate::postgres::clock::now;
 use crate::postgres::spi::connect;
 use crate::storage::row::{KeyPair, Row};

@@ -2,56 +2,21 @@
 
 use std::borrow::Cow;
 
-use table_service_model::expiry::Alive;
-use table_service_model::filter::{Bound, Columns, Filter, KeyRange, Plan, Predicate};
+use table_service_model::filter::{Bound, Filter, KeyRange, Plan, Predicate};
 use table_service_model::property_index::{Condition, Span};
 use table_service_model::read_strategy::{Decision, Step, Strategy};
 
 use super::fan_out;
+use super::output::{Output, RowFilter, Take, predicate};
 use super::property_index::{FilterIndexes, value_in};
-use crate::postgres::memory::RowMemory;
 use crate::postgres::spi::Connection;
 use crate::storage::arguments::KeyTexts;
 use crate::storage::direct::{Lookup, Reader, with_reader};
 use crate::storage::execution::ScanPlanning;
-use crate::storage::expiry::Expiries;
 use crate::storage::fetch::Fetch;
 use crate::storage::row::{KeyPair, Row};
 use crate::storage::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested};
 use crate::storage::table::Table;
-
-/// A filter that is tested on rows as they arrive.
-pub struct RowFilter {
-    predicate: Predicate,
-    /// The columns that its filter looks at. `None` if every entity passes the filter.
-    columns: Option<Columns>,
-}
-
-impl RowFilter {
-    pub fn new(predicate: Predicate) -> RowFilter {
-        RowFilter {
-            columns: (!predicate.lets_all_pass()).then(|| predicate.columns_of_filter()),
-            predicate,
-        }
-    }
-
-    /// Returns the test of rows for a read that begins now: the residual filter of its plan, and the expiries of the
-    /// table. `None` if all rows pass.
-    pub fn of(table: &Table, residual: Option<&Filter>) -> Option<RowFilter> {
-        predicate(table, residual).map(RowFilter::new)
-    }
-
-    pub fn passes(&self, row: &Row<'_>) -> bool {
-        let is_alive = |alive: &Alive| alive.includes(row.timestamp(), row.properties());
-        let passes = |columns| self.predicate.passes(&row.entity_of(columns));
-        self.columns.is_none_or(passes) && self.predicate.alive().is_none_or(is_alive)
-    }
-}
-
-/// Returns the test of rows for a read that begins now. Every read makes this test and nothing less.
-pub fn predicate(table: &Table, residual: Option<&Filter>) -> Option<Predicate> {
-    Predicate::of_query(residual, Expiries::of(table).alive())
-}
 
 /// The entities that a caller wants of key ranges.
 pub struct Wanted<'f> {
@@ -63,9 +28,6 @@ pub struct Wanted<'f> {
     pub until: i64,
 }
 
-/// Takes a row. Returns how many entities the caller has taken so far, or `None` if it wants no more.
-pub type Take<'t> = dyn FnMut(&Row<'_>) -> Option<u64> + 't;
-
 /// Gives `take` entities of key ranges until it wants no more: all that pass the filter, and perhaps others. The ranges must be in
 /// key order, and so are the entities.
 pub fn read_first(spi: &Connection, table: &Table, ranges: &[KeyRange], wanted: &Wanted<'_>, take: &mut Take<'_>) {
@@ -75,8 +37,7 @@ pub fn read_first(spi: &Connection, table: &Table, ranges: &[KeyRange], wanted: 
             rows: wanted.entities.saturating_add(1),
             until: wanted.until,
         };
-        let take = &mut |row: &Row<'_>| take(row).is_some();
-        fan_out::read(spi, table, ranges, wanted.filter, Some(first), take);
+        fan_out::read(spi, table, ranges, wanted.filter, Some(first), Output::new(take, None));
         return;
     }
     let knowledge = FilterIndexes::new(table, wanted.filter);
@@ -112,8 +73,17 @@ pub fn read_all(
     if table.is_distributed() {
         // The other servers test the filter alone.
         let alive = RowFilter::of(table, None);
-        let take = &mut |row: &Row<'_>| alive.as_ref().is_some_and(|alive| !alive.passes(row)) || take(row);
-        fan_out::read(spi, table, &plan.ranges, residual, None, take);
+        let is_alive = |row: &Row<'_>| alive.as_ref().is_none_or(|alive| alive.passes(row));
+        let take = &mut |row: &Row<'_>| (!is_alive(row) || take(row)).then_some(0);
+        let of_rows = residual.map(|filter| RowFilter::new(Predicate::new(filter)));
+        fan_out::read(
+            spi,
+            table,
+            &plan.ranges,
+            residual,
+            None,
+            Output::new(take, of_rows.as_ref()),
+        );
         return;
     }
     let predicate = predicate(table, residual);
@@ -136,48 +106,6 @@ pub fn read_all(
         output: Output::new(take, of_rows.as_ref().filter(|_| is_tested)),
     };
     reader.read(&plan.ranges);
-}
-
-/// The rows that the caller gets.
-struct Output<'a> {
-    take: &'a mut Take<'a>,
-    /// The filter that statements test. Rows that no statement has found are tested with it.
-    filter: Option<&'a RowFilter>,
-    /// For rows that no statement has found.
-    memory: RowMemory,
-    /// How many entities the caller has taken so far.
-    taken: usize,
-    /// Whether the caller wants no more.
-    has_ended: bool,
-}
-
-impl<'a> Output<'a> {
-    fn new(take: &'a mut Take<'a>, filter: Option<&'a RowFilter>) -> Output<'a> {
-        Output {
-            take,
-            filter,
-            memory: RowMemory::new(),
-            taken: 0,
-            has_ended: false,
-        }
-    }
-
-    /// Gives the caller a row. Returns whether the caller wants more.
-    fn give(&mut self, row: &Row<'_>) -> bool {
-        match (self.take)(row) {
-            Some(taken) => self.taken = usize::try_from(taken).unwrap_or(usize::MAX),
-            None => self.has_ended = true,
-        }
-        !self.has_ended
-    }
-
-    /// Gives the caller a row that no statement has tested, if it passes. Returns whether the caller wants more.
-    fn give_if_passes(&mut self, row: &Row<'_>) -> bool {
-        self.memory.enter();
-        let wants_more = self.filter.is_some_and(|filter| !filter.passes(row)) || self.give(row);
-        self.memory.leave();
-        wants_more
-    }
 }
 
 /// Returns what a reader finds entities by, if key ranges may be read without a statement.

@@ -60,15 +60,16 @@ pub enum Comparison {
     Equal,
     Less,
     LessOrEqual,
+    Greater,
     GreaterOrEqual,
 }
 
 /// The scan keys of conditions, still without column and value: those on texts, those on `bytea` and those on moments, in the order of
 /// [`Comparison`]. They are made once in a session, because that takes longer than their use. They are not thread-local:
 /// the room for such values is small (`out_of_memory::place_thread_local_values`).
-static KEYS: ScanKeyTemplates = ScanKeyTemplates([const { [const { Cell::new(None) }; 4] }; 3]);
+static KEYS: ScanKeyTemplates = ScanKeyTemplates([const { [const { Cell::new(None) }; 5] }; 3]);
 
-struct ScanKeyTemplates([[Cell<Option<pg_sys::ScanKeyData>>; 4]; 3]);
+struct ScanKeyTemplates([[Cell<Option<pg_sys::ScanKeyData>>; 5]; 3]);
 
 // SAFETY: a server process has one thread.
 unsafe impl Sync for ScanKeyTemplates {}
@@ -119,6 +120,10 @@ impl Comparison {
             Comparison::LessOrEqual => (
                 pg_sys::BTLessEqualStrategyNumber,
                 [pg_sys::F_TEXT_LE, pg_sys::F_BYTEALE, pg_sys::F_TIMESTAMPTZ_LE],
+            ),
+            Comparison::Greater => (
+                pg_sys::BTGreaterStrategyNumber,
+                [pg_sys::F_TEXT_GT, pg_sys::F_BYTEAGT, pg_sys::F_TIMESTAMPTZ_GT],
             ),
             Comparison::GreaterOrEqual => (
                 pg_sys::BTGreaterEqualStrategyNumber,

@@ -2,11 +2,13 @@
 //! service with another key, whose columns have other types.
 
 use pgrx::prelude::*;
+use table_service_model::filter::KeyRange;
 
 use super::arguments::EntityKeys;
 use crate::postgres::btree::{Comparison, ScanCondition, each_row};
 use crate::postgres::relation::{Relation, with_relation};
-use crate::postgres::types::value::Value;
+use crate::postgres::types::TextArg;
+use crate::postgres::types::value::{Text, Value};
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
@@ -87,6 +89,36 @@ impl KeyIndex {
         let mut conditions = [(1, keys.partition_key), (2, keys.row_key)]
             .map(|(column, key)| ScanCondition::new(column, Comparison::Equal, Value::text(key)));
         // SAFETY: the caller's promise. `open` checked that the index has these two columns, of type text with the collation "C".
+        unsafe { each_row(table.as_ptr(), self.0, snapshot, &mut conditions, slot, take) };
+    }
+
+    /// Puts the rows of a range in this partition that the snapshot sees into the slot, in the order of their keys, and calls `take` for each
+    /// until it wants no more.
+    ///
+    /// # Safety
+    /// As for [`KeyIndex::each_version`].
+    pub unsafe fn each_of_partition(
+        &self,
+        table: Relation<'_>,
+        snapshot: pg_sys::Snapshot,
+        (partition_key, range): (TextArg<'_>, &KeyRange),
+        slot: *mut pg_sys::TupleTableSlot,
+        take: impl FnMut() -> bool,
+    ) {
+        let ends = [
+            (&range.lower, Comparison::GreaterOrEqual, Comparison::Greater),
+            (&range.upper, Comparison::LessOrEqual, Comparison::Less),
+        ];
+        let ends = ends.map(|(bound, including, excluding)| {
+            let bound = bound.as_ref()?;
+            let comparison = if bound.inclusive { including } else { excluding };
+            Some((comparison, Text::new(bound.row_key.as_deref()?)))
+        });
+        let rows = ends.iter().flatten();
+        let rows = rows.map(|(comparison, row_key)| ScanCondition::new(2, *comparison, row_key.value()));
+        let partition = ScanCondition::new(1, Comparison::Equal, Value::text(partition_key));
+        let mut conditions: Vec<_> = std::iter::once(partition).chain(rows).collect();
+        // SAFETY: as above. The index of a primary key has the order of its keys.
         unsafe { each_row(table.as_ptr(), self.0, snapshot, &mut conditions, slot, take) };
     }
 }

@@ -2,6 +2,7 @@
 
 use pgrx::itemptr::item_pointer_to_u64;
 use pgrx::prelude::*;
+use table_service_model::filter::KeyRange;
 use table_service_model::property_index::Span;
 
 use super::eligibility::{Access, EveryRow, is_whole};
@@ -118,6 +119,19 @@ impl Reader<'_> {
         unsafe {
             let is_found = index.seek(self.relation, active_snapshot(), keys, self.stored);
             is_found.then(|| Row::of(self.stored))
+        }
+    }
+
+    /// Gives `take` the entities of a key range in this partition, in the order of their keys, until it wants no more. None, if the reader does
+    /// not find keys.
+    pub fn each_of_partition(&mut self, range: (TextArg<'_>, &KeyRange), mut take: impl FnMut(&Row<'_>) -> bool) {
+        let Some(index) = &self.keys else { return };
+        let stored = self.stored;
+        // SAFETY: as in `get`. The slot keeps its row until `take` has returned.
+        unsafe {
+            index.each_of_partition(self.relation, active_snapshot(), range, stored, || {
+                take(&Row::of(stored))
+            });
         }
     }
 

@@ -28,6 +28,20 @@ SELECT row_key, properties FROM get_entity('Direct', :'here', 'a');
 RESET table_service.enable_direct_access;
 SELECT pg_temp.statements() - :before AS statements;
 
+-- Queries of one partition are read so too: pages, and all entities.
+SELECT count(insert_entity('Direct', :'here', 'q' || i, json_build_object('N', i)::properties)) FROM generate_series(1, 5) AS i;
+CREATE FUNCTION pg_temp.rows(partition text, condition text) RETURNS text LANGUAGE sql SET search_path = table_service AS $$
+  SELECT string_agg(e.row_key, ' ') FROM query_entities('Direct', format('PartitionKey eq ''%s'' and (%s)', partition, condition)) AS e $$;
+SELECT pg_temp.statements() AS before \gset
+SELECT pg_temp.rows(:'here', 'RowKey ge ''q2'' and RowKey lt ''q4''') AS from_to, pg_temp.rows(:'here', 'RowKey gt ''q2'' and RowKey le ''q4''') AS above_up_to,
+  pg_temp.rows(:'here', 'RowKey eq ''q3''') AS point, pg_temp.rows(:'here', 'RowKey gt ''q5''') AS none,
+  pg_temp.rows(:'here', 'RowKey lt ''b'' or RowKey gt ''q4''') AS ranges, pg_temp.rows(:'here', 'N ge 2 and N lt 5') AS filtered;
+SELECT row_key, continuation_token IS NOT NULL AS has_next FROM query_page('Direct', format('PartitionKey eq ''%s'' and N ge 2', :'here'), top => 2);
+SELECT pg_temp.statements() - :before AS statements;
+SELECT pg_temp.rows(:'there', 'true');
+SELECT pg_temp.statements() - :before AS statements;
+SELECT count(delete_entity('Direct', :'here', 'q' || i)) FROM generate_series(1, 5) AS i;
+
 -- A transaction reads what it has written: in this session ...
 BEGIN;
 SELECT merge_entity('Direct', :'here', 'a', '{"N": 2}', '*') IS NOT NULL AS written;
@@ -38,6 +52,7 @@ BEGIN;
 SET LOCAL citus.enable_local_execution = off;
 SELECT merge_entity('Direct', :'here', 'a', '{"N": 3}', '*') IS NOT NULL AS written;
 SELECT properties FROM get_entity('Direct', :'here', 'a');
+SELECT pg_temp.rows(:'here', 'N eq 3');
 ROLLBACK;
 
 -- Batches of inserts: the first row is of one command, and the others of another.
@@ -108,6 +123,7 @@ SELECT format('table_service_data."Direct_%s"', get_shard_id_for_distribution_co
 ALTER TABLE :shard ENABLE ROW LEVEL SECURITY;
 SELECT query_execution_single_shard AS before FROM citus_stat_counters WHERE name = current_database() \gset
 SELECT row_key FROM table_service.get_entity('Direct', :'here', 'a');
+SELECT row_key FROM table_service.query_page('Direct', format('PartitionKey eq ''%s''', :'here'), top => 1);
 SELECT query_execution_single_shard - :before AS statements FROM citus_stat_counters WHERE name = current_database();
 ALTER TABLE :shard DISABLE ROW LEVEL SECURITY;
 -- So is one that Citus keeps twice.
