@@ -84,7 +84,8 @@ fn make_database(server: &Server) -> Result {
         "postgres",
         &[
             "SET client_min_messages = warning",
-            &format!("DROP DATABASE IF EXISTS {DATABASE}"),
+            // PgBouncer keeps connections to the database of the program before.
+            &format!("DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)"),
             &format!("CREATE DATABASE {DATABASE}"),
         ],
     )?;
