@@ -113,6 +113,15 @@ pub fn major_version() -> Option<u32> {
     })
 }
 
+/// A clause for the row `t` of a table with the OID `$1`, and for its shards `s`. There are none if the hash of the PartitionKey does not say
+/// which of them has an entity: users may distribute a table otherwise than `create_table`.
+const SHARDS_BY_PARTITION: &str = "\
+    FROM pg_catalog.pg_dist_partition AS t \
+    JOIN pg_catalog.pg_dist_shard AS s ON s.logicalrelid OPERATOR(pg_catalog.=) t.logicalrelid \
+        AND t.logicalrelid OPERATOR(pg_catalog.=) $1 \
+        AND t.partmethod OPERATOR(pg_catalog.=) 'h' \
+        AND pg_catalog.column_to_column_name(t.logicalrelid, t.partkey) OPERATOR(pg_catalog.=) 'partition_key'";
+
 /// The shards of a distributed table.
 pub struct Shards {
     /// The least hash of each, in order. Without any, there is one shard.
@@ -126,8 +135,8 @@ impl Shards {
     }
 
     pub fn of(spi: &Connection, table: pg_sys::Oid) -> Shards {
-        const LOWER: &str = "SELECT s.shardminvalue::pg_catalog.int8 FROM pg_catalog.pg_dist_shard AS s WHERE s.logicalrelid OPERATOR(pg_catalog.=) $1 ORDER BY 1";
-        let rows = spi.read_catalogs(LOWER, &[Value::oid(table)]);
+        let lower = format!("SELECT s.shardminvalue::pg_catalog.int8 {SHARDS_BY_PARTITION} ORDER BY 1");
+        let rows = spi.read_catalogs(&lower, &[Value::oid(table)]);
         Shards {
             lower: rows.iter().filter_map(|row| row.int8(1)).collect(),
         }
@@ -224,27 +233,25 @@ pub fn local_shards(
     table: pg_sys::Oid,
     mut each: impl FnMut(RangeInclusive<i32>, pg_sys::Oid, ShardLock),
 ) {
-    const SHARDS: &str = "\
-        SELECT s.shardminvalue::pg_catalog.int8, s.shardmaxvalue::pg_catalog.int8, \
+    let shards = format!(
+        "SELECT s.shardminvalue::pg_catalog.int8, s.shardmaxvalue::pg_catalog.int8, \
             pg_catalog.to_regclass(pg_catalog.shard_name(s.logicalrelid, s.shardid)), \
             t.colocationid::pg_catalog.int8, ( \
                 SELECT pg_catalog.count(*) FROM pg_catalog.pg_dist_shard AS o \
                 WHERE o.logicalrelid OPERATOR(pg_catalog.=) s.logicalrelid \
                 AND o.shardminvalue::pg_catalog.int8 OPERATOR(pg_catalog.<) s.shardminvalue::pg_catalog.int8) \
-        FROM pg_catalog.pg_dist_partition AS t \
-        JOIN pg_catalog.pg_dist_shard AS s ON s.logicalrelid OPERATOR(pg_catalog.=) t.logicalrelid \
+        {SHARDS_BY_PARTITION} \
         JOIN pg_catalog.pg_dist_placement AS p ON p.shardid OPERATOR(pg_catalog.=) s.shardid \
         JOIN pg_catalog.pg_dist_local_group AS l ON l.groupid OPERATOR(pg_catalog.=) p.groupid \
-        WHERE t.logicalrelid OPERATOR(pg_catalog.=) $1 \
-        AND t.partmethod OPERATOR(pg_catalog.=) 'h' \
-        AND p.shardstate OPERATOR(pg_catalog.=) 1 \
+        WHERE p.shardstate OPERATOR(pg_catalog.=) 1 \
         AND NOT EXISTS ( \
             SELECT FROM pg_catalog.pg_dist_placement AS o \
-            WHERE o.shardid OPERATOR(pg_catalog.=) p.shardid AND o.placementid OPERATOR(pg_catalog.<>) p.placementid)";
+            WHERE o.shardid OPERATOR(pg_catalog.=) p.shardid AND o.placementid OPERATOR(pg_catalog.<>) p.placementid)"
+    );
     if transaction_function().is_none() {
         return;
     }
-    for row in spi.read_catalogs(SHARDS, &[Value::oid(table)]).iter() {
+    for row in spi.read_catalogs(&shards, &[Value::oid(table)]).iter() {
         let hash = |column| row.int8(column).and_then(|hash| i32::try_from(hash).ok());
         let number = |column| row.int8(column).and_then(|number| u32::try_from(number).ok());
         if let (Some(from), Some(to), Some(relation)) = (hash(1), hash(2), row.relation(3))

@@ -25,7 +25,7 @@ SELECT format('table_service_data."Odd_%s"', get_shard_id_for_distribution_colum
 SELECT insert_entity('Odd', :'here', 'a', '{"N": 1}') IS NOT NULL AS written;
 CREATE SCHEMA odd;
 GRANT USAGE ON SCHEMA odd TO PUBLIC;
--- A read, what a batch inserts, and what a read and a count then find; and by how many commands the batch was inserted.
+-- Reads of an entity and of its partition, what a batch inserts, and what a read and a count then find; and by how many commands the batch was inserted.
 CREATE FUNCTION odd.answer(name text, partition text, direct boolean) RETURNS text[] LANGUAGE plpgsql SET search_path = table_service AS $$
 DECLARE
   answer text;
@@ -35,6 +35,8 @@ BEGIN
   PERFORM pg_catalog.set_config('table_service.enable_direct_access', direct::text, true);
   BEGIN
     SELECT concat(count(*), min(properties::text)) INTO answer FROM get_entity(name, partition, 'a');
+    SELECT concat(answer, ', ', count(*), min(properties::text)) INTO answer FROM query_entities(name, format('PartitionKey eq ''%s''', partition));
+    SELECT concat(answer, ', ', count(*), min(properties::text)) INTO answer FROM query_page(name, format('PartitionKey eq ''%s''', partition));
   EXCEPTION WHEN OTHERS THEN
     answer := concat(SQLSTATE, ' ', SQLERRM);
   END;
@@ -209,7 +211,7 @@ SELECT * FROM odd.same(:'here');
 ALTER TABLE :shard DROP COLUMN more;
 SELECT * FROM odd.same(:'here');
 
--- Other kinds of tables of Citus: with two copies, with a copy on each server, and in one shard, as those of a schema.
+-- Other kinds of tables of Citus: with two copies, with a copy on each server, in one shard, as those of a schema, and distributed by RowKey.
 \c - - - :coordinator
 SET client_min_messages = error;
 SET search_path = table_service, public;
@@ -221,13 +223,20 @@ CREATE TABLE table_service_data."Everywhere" OF table_service.entity (PRIMARY KE
 SELECT create_reference_table('table_service_data."Everywhere"');
 CREATE TABLE table_service_data."Once" OF table_service.entity (PRIMARY KEY (partition_key, row_key));
 SELECT create_distributed_table('table_service_data."Once"', NULL, colocate_with => 'none');
+CREATE TABLE table_service_data."ByRow" OF table_service.entity (PRIMARY KEY (partition_key, row_key));
+SELECT create_distributed_table('table_service_data."ByRow"', 'row_key', colocate_with => 'none', shard_count => 4);
 \c - - - :worker1
-SELECT name, insert_entity(name, :'here', 'a', '{"N": 1}') IS NOT NULL AS written FROM unnest('{Twice,Everywhere,Once}'::text[]) AS name;
-SELECT name, a.* FROM unnest('{Twice,Everywhere,Once}'::text[]) AS name, odd.same(:'here', name) AS a;
+SELECT name, insert_entity(name, :'here', 'a', '{"N": 1}') IS NOT NULL AS written FROM unnest('{Twice,Everywhere,Once,ByRow}'::text[]) AS name;
+SELECT name, a.* FROM unnest('{Twice,Everywhere,Once,ByRow}'::text[]) AS name, odd.same(:'here', name) AS a;
+-- Partitions with one entity each, all in one shard.
+SELECT count(insert_entity('ByRow', 'page' || i, 'r', '{}')) FROM generate_series(101, 300) AS i;
+SELECT count(*), min(partition_key), max(partition_key) FROM query_page('ByRow', 'PartitionKey ge ''page''', top => 150);
+SELECT (SELECT count(row_key) FROM generate_series(101, 300) AS i, get_entity('ByRow', 'page' || i, 'r')) AS got,
+  (SELECT count(row_key) FROM generate_series(101, 300) AS i, query_entities('ByRow', format('PartitionKey eq ''page%s''', i))) AS found;
 DROP SCHEMA odd CASCADE;
 ALTER DATABASE tables RESET ALL;
 REVOKE ALL ON SCHEMA table_service, table_service_data FROM direct_reader;
 \c - - - :coordinator
 SET client_min_messages = error;
-SELECT table_service.delete_table(name) FROM unnest('{Odd,Twice,Everywhere,Once}'::text[]) AS name;
+SELECT table_service.delete_table(name) FROM unnest('{Odd,Twice,Everywhere,Once,ByRow}'::text[]) AS name;
 DROP ROLE direct_reader;

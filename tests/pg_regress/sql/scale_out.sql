@@ -26,7 +26,8 @@ SELECT delete_table('Alone');
 -- What the catalogs of Citus say, for the functions of this session alone.
 BEGIN;
 SET LOCAL allow_system_table_mods = on;
-CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
+CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass, partmethod "char" DEFAULT 'h', partkey text DEFAULT 'partition_key');
+CREATE FUNCTION pg_catalog.column_to_column_name(regclass, text) RETURNS text LANGUAGE sql AS 'SELECT $2';
 CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer);
 CREATE TABLE pg_catalog.pg_dist_shard (logicalrelid regclass, shardid bigint, shardminvalue text, shardmaxvalue text);
 CREATE TABLE pg_catalog.pg_dist_placement (shardid bigint, shardstate integer, groupid integer);
