@@ -23,6 +23,7 @@ use table_service_model::filter::{Bound, Filter, KeyRange, Predicate};
 use super::output::Output;
 use super::property_index::FilterIndexes;
 use crate::postgres::citus::Shards;
+use crate::postgres::memory::RowMemory;
 use crate::postgres::spi::Connection;
 use crate::postgres::types::value::Text;
 use crate::storage::direct::{Lookup, Reader, with_reader};
@@ -46,6 +47,7 @@ pub fn read<'a>(
         knowledge: FilterIndexes::new(table, filter),
         filter: filter.map(|filter| ScanFilter::new(&Predicate::new(filter))),
         output,
+        memory: RowMemory::new(),
     };
     let Some(first) = first else {
         for range in ranges {
@@ -107,6 +109,8 @@ struct FanOut<'a> {
     knowledge: Option<FilterIndexes<'a>>,
     filter: Option<ScanFilter>,
     output: Output<'a>,
+    /// For what a local shard is opened with: a filter may have many ranges.
+    memory: RowMemory,
 }
 
 /// The first rows that are still to be read.
@@ -171,10 +175,10 @@ struct Arrived {
 impl FanOut<'_> {
     fn all(&mut self, range: &KeyRange) {
         let index_scan = self.index_scan(range, None);
-        let output = &mut self.output;
-        if index_scan.is_none() && in_local_shard(self.table, range, |row| output.give_if_passes(row)) {
+        if index_scan.is_none() && self.in_local_shard(range) {
             return;
         }
+        let output = &mut self.output;
         let keys = RangeKeys::new(range);
         let mut fetch = match &index_scan {
             Some(scan) => self.spi.fetch_once(scan),
@@ -189,13 +193,13 @@ impl FanOut<'_> {
     /// Reads the first rows of a range. Returns the ranges that are left of it, the last one first.
     fn first(&mut self, range: &KeyRange, shards: &Shards, left: &mut Left) -> Vec<KeyRange> {
         let index_scan = self.index_scan(range, Some(left.rows));
-        let output = &mut self.output;
-        let before = output.taken;
-        if index_scan.is_none() && in_local_shard(self.table, range, |row| output.give_if_passes(row)) {
-            left.count(output);
-            left.note_partition((output.taken - before) as u64, output.has_ended);
+        let before = self.output.taken;
+        if index_scan.is_none() && self.in_local_shard(range) {
+            left.count(&self.output);
+            left.note_partition((self.output.taken - before) as u64, self.output.has_ended);
             return Vec::new();
         }
+        let output = &mut self.output;
         let is_partition = range.partition().is_some();
         let one = Shards::one();
         let shards = if is_partition || index_scan.is_some() {
@@ -254,25 +258,28 @@ impl FanOut<'_> {
         }
     }
 
+    /// Reads the rows of a range in one partition until the caller wants no more, if this server has the partition's shard. Returns false,
+    /// without reading, if only a statement can do it.
+    fn in_local_shard(&mut self, range: &KeyRange) -> bool {
+        let Some(partition_key) = range.partition().map(Text::new) else {
+            return false;
+        };
+        let (partition_key, output) = (partition_key.arg(), &mut self.output);
+        let read = |reader: &mut Reader<'_>| {
+            reader.each_of_partition((partition_key, range), |row| output.give_if_passes(row));
+            Some(())
+        };
+        self.memory.enter();
+        let is_read = with_reader(self.table, Lookup::KeysOf(partition_key), read).is_some();
+        self.memory.leave();
+        is_read
+    }
+
     /// Returns the scan of a range that lets the other servers use property indexes.
     fn index_scan(&self, range: &KeyRange, limit: Option<u64>) -> Option<IndexScan> {
         let filter = self.filter.as_ref().map_or(Tested::ByCaller, Tested::Compiled);
         index_scan(self.table, range, self.knowledge.as_ref()?, filter, limit)
     }
-}
-
-/// Gives `take` the rows of a range in one partition, in key order, until it wants no more, if this server has the partition's shard. Returns
-/// false, without reading, if only a statement can do it.
-fn in_local_shard(table: &Table, range: &KeyRange, take: impl FnMut(&Row<'_>) -> bool) -> bool {
-    let Some(partition_key) = range.partition().map(Text::new) else {
-        return false;
-    };
-    let partition_key = partition_key.arg();
-    let read = |reader: &mut Reader<'_>| {
-        reader.each_of_partition((partition_key, range), take);
-        Some(())
-    };
-    with_reader(table, Lookup::KeysOf(partition_key), read).is_some()
 }
 
 /// Does the same as [`FanOut::index_scan`], also for a text that users see.
