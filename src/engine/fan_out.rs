@@ -58,6 +58,7 @@ pub fn read<'a>(
     };
     let mut left = Left {
         rows: first.rows,
+        expired: 0,
         wanted: first.rows,
         until: first.until,
         // A filter may let a few entities of a large partition pass.
@@ -118,15 +119,18 @@ struct Left {
     /// How many there were at first.
     wanted: u64,
     rows: u64,
+    /// How many rows have arrived in vain, because they have expired.
+    expired: u64,
     until: i64,
     /// How many rows of a partition there are, as far as is known.
     in_partition: u64,
 }
 
 impl Left {
-    /// Takes off the entities that the caller has taken so far.
+    /// Takes off the entities that the caller has taken so far. Where many have expired, as many again may follow.
     fn count(&mut self, output: &Output<'_>) {
-        self.rows = self.wanted.saturating_sub(output.taken as u64).max(2);
+        let rows = self.wanted.saturating_sub(output.taken as u64);
+        self.rows = rows.max(self.expired.min(EXPIRED)).max(2);
     }
 
     /// Notes that a partition has shown so many rows, and whether it may have more. It may have been read from its middle.
@@ -159,6 +163,8 @@ impl Left {
     }
 }
 
+/// The most rows of a statement that are asked for because others have expired. All of them are in memory.
+const EXPIRED: u64 = 1000;
 /// So many rows of a shard say which partition comes next, and whether it has several entities.
 const NEXT: u64 = 2;
 /// To find the next partition and to read it takes about as long as so many rows.
@@ -215,7 +221,9 @@ impl FanOut<'_> {
         let mut arrived = vec![Arrived::default(); usize::try_from(shards.count()).unwrap_or_default()];
         let (mut cut, mut in_partition) = (None, 1);
         let take = &mut |row: &Row<'_>| {
+            let taken = output.taken;
             let wants_more = output.give(row);
+            left.expired += u64::from(output.taken == taken);
             left.count(output);
             let (partition_key, row_key) = (row.partition_key(), row.row_key());
             if let Some(arrived) = arrived.get_mut(shards.of_partition(partition_key)) {
@@ -365,6 +373,7 @@ mod tests {
             let left = Left {
                 wanted: rows,
                 rows,
+                expired: 0,
                 until: 0,
                 in_partition,
             };

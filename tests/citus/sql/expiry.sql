@@ -19,6 +19,17 @@ SELECT count(*), min(row_key) FROM query_entities('Leases');
 SELECT count(*) FROM query_entities('Leases', 'N eq 2');
 SELECT count(*), min(row_key) FROM query_page('Leases');
 SELECT count(*) FROM query_page('Leases', 'PartitionKey eq ''p1''');
+-- The more rows have expired, the more a page asks for at once.
+SELECT create_table('Stale');
+SELECT set_expiry('Stale', 'Until');
+SELECT count(insert_entity('Stale', 'p', 'dead' || i, '{"Until@odata.type": "Edm.DateTime", "Until": "2020-01-01T00:00:00Z"}')) FROM generate_series(1, 300) AS i;
+SELECT insert_entity('Stale', 'p', 'living', '{}') IS NOT NULL AS written;
+SET citus.enable_stat_counters = on;
+SELECT query_execution_single_shard AS before FROM citus_stat_counters WHERE name = current_database() \gset
+SELECT row_key FROM query_page('Stale', 'PartitionKey eq ''p''', top => 1);
+SELECT query_execution_single_shard - :before < 20 AS are_few_statements FROM citus_stat_counters WHERE name = current_database();
+RESET citus.enable_stat_counters;
+SELECT delete_table('Stale');
 \c - - 127.0.0.1 :worker1
 SET search_path = table_service, public;
 SELECT count(*) FROM generate_series(1, 20) AS i, get_entity('Leases', 'p' || i, 'dead');
