@@ -154,24 +154,24 @@ impl Shards {
 }
 
 /// Calls `each` with every placement of the table's shards, in the order of their hashes: the least and the greatest hash, the name
-/// and the port of the server as Citus knows it, and whether it is this one. A table that is not distributed has none.
+/// and the port of the server as Citus knows it, and whether it is this one. A table that is not distributed by PartitionKey has none.
 pub fn placements(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut([Option<Value<'_>>; 5])) {
-    const PLACEMENTS: &str = "\
-        SELECT s.shardminvalue::pg_catalog.int8, s.shardmaxvalue::pg_catalog.int8, n.nodename, n.nodeport::pg_catalog.int8, \
+    let placements = format!(
+        "SELECT s.shardminvalue::pg_catalog.int8, s.shardmaxvalue::pg_catalog.int8, n.nodename, n.nodeport::pg_catalog.int8, \
             n.groupid OPERATOR(pg_catalog.=) l.groupid \
-        FROM pg_catalog.pg_dist_shard AS s \
+        {SHARDS_BY_PARTITION} \
         JOIN pg_catalog.pg_dist_placement AS p ON p.shardid OPERATOR(pg_catalog.=) s.shardid \
         JOIN pg_catalog.pg_dist_node AS n ON n.groupid OPERATOR(pg_catalog.=) p.groupid \
         CROSS JOIN pg_catalog.pg_dist_local_group AS l \
-        WHERE s.logicalrelid OPERATOR(pg_catalog.=) $1 \
-        AND p.shardstate OPERATOR(pg_catalog.=) 1 \
+        WHERE p.shardstate OPERATOR(pg_catalog.=) 1 \
         AND n.noderole OPERATOR(pg_catalog.=) 'primary'::pg_catalog.noderole \
-        ORDER BY 1, 3, 4";
+        ORDER BY 1, 3, 4"
+    );
     if !is_present() {
         return;
     }
     let integer = |value: i64| i32::try_from(value).ok().map(Value::int4);
-    for row in spi.read_catalogs(PLACEMENTS, &[Value::oid(table)]).iter() {
+    for row in spi.read_catalogs(&placements, &[Value::oid(table)]).iter() {
         each([
             row.int8(1).and_then(integer),
             row.int8(2).and_then(integer),

@@ -228,6 +228,7 @@ SELECT create_distributed_table('table_service_data."ByRow"', 'row_key', colocat
 \c - - - :worker1
 SELECT name, insert_entity(name, :'here', 'a', '{"N": 1}') IS NOT NULL AS written FROM unnest('{Twice,Everywhere,Once,ByRow}'::text[]) AS name;
 SELECT name, a.* FROM unnest('{Twice,Everywhere,Once,ByRow}'::text[]) AS name, odd.same(:'here', name) AS a;
+SELECT count(*) FROM shard_map('ByRow');
 -- Partitions with one entity each, all in one shard.
 SELECT count(insert_entity('ByRow', 'page' || i, 'r', '{}')) FROM generate_series(101, 300) AS i;
 SELECT count(*), min(partition_key), max(partition_key) FROM query_page('ByRow', 'PartitionKey ge ''page''', top => 150);

@@ -250,7 +250,9 @@ struct Cluster {
 /// The catalogs of Citus, as far as `shard_map` reads them.
 const CATALOGS: &str = "
     SET allow_system_table_mods = on;
-    CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
+    CREATE TABLE pg_catalog.pg_dist_partition AS
+        SELECT 'table_service_data.\"Things\"'::regclass AS logicalrelid, 'h'::\"char\" AS partmethod, 'partition_key'::text AS partkey;
+    CREATE FUNCTION pg_catalog.column_to_column_name(regclass, text) RETURNS text LANGUAGE sql AS 'SELECT $2';
     CREATE TABLE pg_catalog.pg_dist_shard AS
         SELECT 'table_service_data.\"Things\"'::regclass AS logicalrelid, s.*
         FROM (VALUES (1::bigint, '-2147483648', '-1'), (2, '0', '2147483647')) AS s (shardid, shardminvalue, shardmaxvalue);
