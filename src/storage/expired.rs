@@ -7,9 +7,9 @@ use table_service_model::expiry::Expiry;
 
 use super::columns::ColumnNumbers;
 use super::known::ExpiryIndex;
-use super::property_index::{self, Wait, is_complete};
+use super::property_index::{self, Wait};
 use super::row::bag;
-use crate::postgres::btree::{Comparison, ScanCondition, each_row};
+use crate::postgres::btree::{Comparison, ScanCondition, each_row, is_complete};
 use crate::postgres::guarded::guarded;
 use crate::postgres::memory::new_context;
 use crate::postgres::relation::with_relation;

@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use table_service_model::filter::KeyRange;
 
 use super::arguments::EntityKeys;
-use crate::postgres::btree::{Comparison, ScanCondition, each_row};
+use crate::postgres::btree::{Comparison, ScanCondition, each_row, is_complete};
 use crate::postgres::relation::{Relation, with_relation};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Text, Value};
@@ -38,6 +38,17 @@ impl KeyIndex {
             }
             Some(KeyIndex(index))
         }
+    }
+
+    /// Does the same for rows that a snapshot of this transaction sees. Returns `None`, too, if the index lacks some of them.
+    pub fn open_for_snapshots(table: Relation<'_>, lock: u32) -> Option<KeyIndex> {
+        let index = KeyIndex::open(table, lock)?;
+        // SAFETY: the index is open, and a snapshot is active while an SQL function runs.
+        if unsafe { is_complete(index.0) } {
+            return Some(index);
+        }
+        index.close();
+        None
     }
 
     /// Closes the index. Its lock is kept until the end of the transaction.

@@ -220,20 +220,3 @@ pub(super) fn parts(
     }
     Some(all)
 }
-
-/// Returns whether an index has an entry for every row that the snapshots of this transaction may see. It lacks those of
-/// versions that were updated before it was made, so only snapshots taken since then may read it. The planner does not use
-/// it for others either (`get_relation_info`).
-///
-/// # Safety
-/// The index must be open, and a snapshot must be active.
-pub unsafe fn is_complete(index: pg_sys::Relation) -> bool {
-    // SAFETY: an open index has its row of `pg_index`, as a tuple and as a structure.
-    unsafe {
-        !(*(*index).rd_index).indcheckxmin
-            || pg_sys::TransactionIdPrecedes(
-                pg_sys::htup::HeapTupleHeaderGetXmin((*(*index).rd_indextuple).t_data),
-                pg_sys::TransactionXmin,
-            )
-    }
-}

@@ -27,7 +27,7 @@ impl WrittenIndexes {
     /// Opens the indexes of a table that the caller has locked. Returns `None` if it has others than the primary key of `create_table`,
     /// property indexes and expiry indexes.
     pub(super) fn open(table: Relation<'_>) -> Option<WrittenIndexes> {
-        let keys = KeyIndex::open(table, pg_sys::RowExclusiveLock)?;
+        let keys = KeyIndex::open_for_snapshots(table, pg_sys::RowExclusiveLock)?;
         match OtherIndexes::open(table) {
             Some(others) => Some(WrittenIndexes { keys, others }),
             None => {

@@ -6,7 +6,7 @@ use table_service_model::filter::KeyRange;
 use table_service_model::property_index::Span;
 
 use super::eligibility::{Access, EveryRow, is_whole};
-use crate::postgres::btree::{ScanCondition, each_row};
+use crate::postgres::btree::{ScanCondition, each_row, is_complete};
 use crate::postgres::memory::new_context;
 use crate::postgres::relation::Relation;
 use crate::postgres::snapshot::active_snapshot;
@@ -15,7 +15,6 @@ use crate::postgres::types::value::Value;
 use crate::postgres::varlena::Varlena;
 use crate::storage::arguments::EntityKeys;
 use crate::storage::primary_key::KeyIndex;
-use crate::storage::property_index::is_complete;
 use crate::storage::row::Row;
 use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::Table;
@@ -66,7 +65,9 @@ pub fn with_reader<R>(table: &Table, lookup: Lookup<'_>, f: impl FnOnce(&mut Rea
                 return None;
             }
             let keys = match lookup {
-                Lookup::Keys | Lookup::KeysOf(_) => Some(KeyIndex::open(relation, pg_sys::AccessShareLock)?),
+                Lookup::Keys | Lookup::KeysOf(_) => {
+                    Some(KeyIndex::open_for_snapshots(relation, pg_sys::AccessShareLock)?)
+                }
                 Lookup::Entries(_) => None,
             };
             // SAFETY: the relation is open.
