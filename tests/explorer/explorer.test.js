@@ -829,6 +829,7 @@ test("calls are POST with JSON, bounded, and of the page's own origin", async ()
   assert.equal((await call("query_tables", { other: 1 })).status, 400);
   assert.equal((await call("nothing", {})).status, 404);
   assert.equal((await call("insert_entity", { table: "x".repeat(9 << 20) })).status, 413);
+  assert.equal((await call("insert_entity", { table: "x".repeat(9 << 20) }, { Authorization: "Bearer x" })).status, 401);
   assert.equal((await fetch(`${origin}/explorer/api/devstoreaccount1/query_tables`)).status, 405);
   assert.equal((await fetch(`${origin}/explorer/../etc/passwd`)).status, 404);
   assert.equal((await fetch(`${origin}/explorer/main.js`, { method: "DELETE" })).status, 404);

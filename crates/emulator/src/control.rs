@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use http_body_util::Full;
 use table_service_gateway::account::{Tenant, Tenants};
+use table_service_gateway::body::Pending;
 use table_service_gateway::database::Session;
 use table_service_gateway::failure::Failure;
 use table_service_gateway::hook::{Decision, Hook, HookAnswer, HookedRequest};
 use table_service_model::Code;
 use table_service_model::access::ServiceProperties;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::faults::{FaultSettings, Faults};
 
@@ -38,14 +39,14 @@ impl Hook for Control {
         matches!(path, "/reset" | "/faults")
     }
 
-    fn answer<'a>(&'a self, tenants: &'a Tenants, request: Request<Incoming>) -> HookAnswer<'a> {
+    fn answer<'a>(&'a self, tenants: &'a Tenants, head: &'a Parts, body: &'a mut Pending) -> HookAnswer<'a> {
         Box::pin(async move {
-            match (request.method(), request.uri().path()) {
+            match (&head.method, head.uri.path()) {
                 // Browsers send this header with every POST of a page. A page must not change the emulator of its visitor.
-                (&Method::POST, "/reset") if request.headers().contains_key(ORIGIN) => {
+                (&Method::POST, "/reset") if head.headers.contains_key(ORIGIN) => {
                     text(StatusCode::FORBIDDEN, "Web pages may not reset the emulator\n")
                 }
-                (&Method::POST, _) if request.headers().contains_key(ORIGIN) => {
+                (&Method::POST, _) if head.headers.contains_key(ORIGIN) => {
                     text(StatusCode::FORBIDDEN, "Web pages may not inject faults\n")
                 }
                 (&Method::POST, "/reset") if self.keeps_tables => {
@@ -53,7 +54,7 @@ impl Hook for Control {
                 }
                 (&Method::POST, "/reset") => self.reset(tenants).await,
                 (_, "/reset") => not_allowed("Only POST is allowed\n"),
-                (&Method::POST, _) => self.set_faults(request).await,
+                (&Method::POST, _) => self.set_faults(body).await,
                 (&Method::GET | &Method::HEAD, _) => self.show_faults(),
                 _ => not_allowed("Only GET, HEAD and POST are allowed\n"),
             }
@@ -74,12 +75,11 @@ impl Control {
     }
 
     /// Replaces all faults by those of the body. Without a body there are none.
-    async fn set_faults(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        let body = Limited::new(request.into_body(), FAULTS_BYTES).collect();
-        let Ok(Ok(body)) = timeout(FAULTS_TIME, body).await else {
+    async fn set_faults(&self, body: &mut Pending) -> Response<Full<Bytes>> {
+        let Ok(body) = body.read(FAULTS_BYTES, FAULTS_TIME).await else {
             return text(StatusCode::BAD_REQUEST, "The body cannot be read\n");
         };
-        match FaultSettings::read(&body.to_bytes()) {
+        match FaultSettings::read(&body) {
             Ok(settings) => {
                 self.faults.set(settings);
                 self.show_faults()

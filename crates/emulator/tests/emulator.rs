@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::CommandFactory;
-use raw_http::{Answer, Client, raw};
+use raw_http::{Answer, Client, raw, send_all_then_read};
 use system_tests::tls::Certificate;
 use table_service_emulator::azurite::{Azurite, AzuriteTable};
 use table_service_emulator::command_line::CommandLine;
@@ -1424,7 +1424,7 @@ fn faults_are_set_while_it_runs() {
         }
         let length = body.len().to_string();
         all.push(("Content-Length", &length));
-        Client::new(emulator.admin).exchange(&raw("POST", "/faults", &all, body.as_bytes()))
+        send_all_then_read(emulator.admin, &raw("POST", "/faults", &all, body.as_bytes()))
     };
     let always = "{\"inject\":\"503=100%\",\"seed\":7}";
     set(always, &[("Origin", "http://example.com")]).expect(403);
@@ -1435,6 +1435,11 @@ fn faults_are_set_while_it_runs() {
     assert!(wrong.text().contains("a JSON object is expected"), "{}", wrong.text());
     let wrong = emulator.admin("PUT", "/faults", &[]).expect(405);
     assert!(wrong.text().contains("POST"), "{}", wrong.text());
+    // A client that still sends can read the response.
+    let large = " ".repeat(12 * 1024 * 1024);
+    set(&large, &[("Origin", "http://example.com")]).expect(403);
+    set(&large, &[("Host", "evil.example")]).expect(421);
+    set(&large, &[]).expect(400);
     emulator.client().get("Tables").expect(200);
     set(always, &[]).expect(200);
     assert_eq!(emulator.admin("GET", "/faults", &[]).expect(200).text().trim(), always);

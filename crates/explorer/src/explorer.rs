@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, Response};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Response};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use postgres_types::Json;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -35,6 +36,9 @@ const RUNNING_CALLS: usize = 4;
 const SHORT_BYTES: usize = 64 * 1024;
 /// The most calls with longer bodies at a time.
 const LONG_CALLS: usize = 4;
+
+/// The body of a call, of which the explorer reads as much as it takes.
+pub type RequestBody<'a> = &'a mut (dyn hyper::body::Body<Data = Bytes, Error = hyper::Error> + Send + Unpin);
 
 /// The explorer.
 pub struct Explorer {
@@ -70,31 +74,27 @@ impl Explorer {
     }
 
     /// Answers a request for a path that is `/explorer` or begins with `/explorer/`.
-    pub async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        let answer = self.answer_or_refuse(request).await;
+    pub async fn answer(&self, head: &Parts, body: RequestBody<'_>) -> Response<Body> {
+        let answer = self.answer_or_refuse(head, body).await;
         answer.unwrap_or_else(|problem| problem.answer())
     }
 
-    async fn answer_or_refuse(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
-        let path = request.uri().path().to_owned();
-        let path = path.strip_prefix("/explorer").unwrap_or_default();
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-        if let Some(name) = path
-            .strip_prefix("/download/")
-            .filter(|_| request.method() == Method::GET)
-        {
+    async fn answer_or_refuse(&self, head: &Parts, body: RequestBody<'_>) -> Result<Response<Body>, Problem> {
+        let path = head.uri.path().strip_prefix("/explorer").unwrap_or_default();
+        let reads = matches!(head.method, Method::GET | Method::HEAD);
+        if let Some(name) = path.strip_prefix("/download/").filter(|_| head.method == Method::GET) {
             return self.downloads.begin(name).await;
         }
-        if let Some(file) = page::file(path, request.headers()).filter(|_| reads) {
+        if let Some(file) = page::file(path, &head.headers).filter(|_| reads) {
             return Ok(file);
         }
         let no_path = || Problem::not_found("The explorer has no such path.");
         let rest = path.strip_prefix("/api").ok_or_else(no_path)?;
-        if request.method() != Method::POST {
+        if head.method != Method::POST {
             let message = "The explorer is called with POST.";
             return Err(Problem::new(Code::UnsupportedHttpVerb, message, None));
         }
-        guard::check(request.uri(), request.headers(), &self.token)?;
+        guard::check(&head.uri, &head.headers, &self.token)?;
         if rest.is_empty() {
             return Ok(self.accounts());
         }
@@ -102,7 +102,7 @@ impl Explorer {
             .strip_prefix('/')
             .and_then(|rest| rest.split_once('/'))
             .ok_or_else(no_path)?;
-        let (body, _long) = self.read(request.into_body()).await?;
+        let (body, _long) = self.read(body).await?;
         if name == EXPORT {
             let export: ExportRequest = serde_json::from_slice(&body)
                 .map_err(|error| Problem::input(format!("This cannot be exported: {error}")))?;
@@ -146,7 +146,11 @@ impl Explorer {
     }
 
     /// Reads the body of a call. A long one takes a permit of the long ones.
-    async fn read(&self, body: Incoming) -> Result<(Vec<u8>, Option<SemaphorePermit<'_>>), Problem> {
+    async fn read(&self, body: RequestBody<'_>) -> Result<(Vec<u8>, Option<SemaphorePermit<'_>>), Problem> {
+        let too_large = || Problem::new(Code::RequestBodyTooLarge, "A call may have 8 MiB.", None);
+        if body.size_hint().lower() > CALL_BYTES as u64 {
+            return Err(too_large());
+        }
         let mut body = Limited::new(body, CALL_BYTES);
         let (mut bytes, mut permit) = (Vec::new(), None);
         let read = timeout(BODY_TIME, async {
@@ -161,9 +165,7 @@ impl Explorer {
         });
         match read.await {
             Ok(Ok(())) => Ok((bytes, permit)),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                Err(Problem::new(Code::RequestBodyTooLarge, "A call may have 8 MiB.", None))
-            }
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
             _ => Err(Problem::input("The body cannot be read.")),
         }
     }

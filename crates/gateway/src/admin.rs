@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -19,6 +20,7 @@ use table_service_explorer::{Body, Explorer};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
+use crate::body::Pending;
 use crate::database::{Node, usable};
 use crate::gateway::Gateway;
 use crate::request::Host;
@@ -86,15 +88,25 @@ impl Admin {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        if !self.may_call(&request) {
+        let (head, body) = request.into_parts();
+        let mut body = Pending::new(&head.headers, body);
+        let response = self.respond(&head, &mut body).await;
+        body.drain().await;
+        response
+    }
+
+    async fn respond(&self, head: &Parts, body: &mut Pending) -> Response<Body> {
+        if !self.may_call(head) {
             return whole(misdirected());
         }
-        let path = request.uri().path();
+        let path = head.uri.path();
         match &self.explorer {
-            Some(explorer) if path == "/explorer" || path.starts_with("/explorer/") => explorer.answer(request).await,
+            Some(explorer) if path == "/explorer" || path.starts_with("/explorer/") => {
+                explorer.answer(head, body).await
+            }
             _ => whole(match &self.gateway.hook {
-                Some(hook) if hook.has_path(path) => hook.answer(&self.gateway.tenants, request).await,
-                _ if matches!(*request.method(), Method::GET | Method::HEAD) => self.state(path).await,
+                Some(hook) if hook.has_path(path) => hook.answer(&self.gateway.tenants, head, body).await,
+                _ if matches!(head.method, Method::GET | Method::HEAD) => self.state(path).await,
                 _ => {
                     let refused = "Only GET and HEAD are allowed\n".to_owned();
                     text(StatusCode::METHOD_NOT_ALLOWED, TEXT, refused)
@@ -136,8 +148,8 @@ impl Admin {
 
     /// Returns whether a request calls this port by a name that is meant for it. A page of any site can have a name that
     /// leads to this machine, so a browser here would let that page read and do what it likes. Probes may say what they like.
-    fn may_call(&self, request: &Request<Incoming>) -> bool {
-        let is_checked = match request.uri().path() {
+    fn may_call(&self, head: &Parts) -> bool {
+        let is_checked = match head.uri.path() {
             "/live" | "/ready" => false,
             "/metrics" => self.is_loopback,
             _ => true,
@@ -145,7 +157,7 @@ impl Admin {
         let is_known = |host: Host| {
             host.is_address() || host.name() == "localhost" || self.hosts.iter().any(|known| known == host.name())
         };
-        !is_checked || Host::of(request.uri(), request.headers()).is_ok_and(is_known)
+        !is_checked || Host::of(&head.uri, &head.headers).is_ok_and(is_known)
     }
 
     /// Returns whether every account can be served, and a line about each of its nodes. One node is enough for an account: if

@@ -1,11 +1,14 @@
 //! Receiving the body of a request.
 
+use std::pin::Pin;
+use std::task::{self, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::HeaderMap;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, EXPECT};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use table_service_model::Error;
 use table_service_model::error::RequestError;
 use tokio::time::timeout;
@@ -18,17 +21,19 @@ use crate::request::header;
 const REMAINDER_BYTES: usize = 16 * 1024 * 1024;
 const REMAINDER_TIME: Duration = Duration::from_secs(5);
 
-/// A body that was not read yet, if there is one.
-pub struct Pending(Option<Incoming>);
+/// The body of a request, whose rest is still to be read.
+pub struct Pending {
+    incoming: Option<Incoming>,
+    /// Whether the client sends the body: it waits for nothing, or it was told to go on.
+    is_sent: bool,
+}
 
 impl Pending {
-    pub fn new(body: Incoming) -> Pending {
-        Pending(Some(body).filter(|body| !body.is_end_stream()))
-    }
-
-    /// Returns whether the client still has to send bytes.
-    pub fn is_expected(&self) -> bool {
-        self.0.is_some()
+    pub fn new(headers: &HeaderMap, body: Incoming) -> Pending {
+        Pending {
+            incoming: Some(body).filter(|body| !body.is_end_stream()),
+            is_sent: !headers.contains_key(EXPECT),
+        }
     }
 
     /// Returns the most bytes that it has: the announced length, or the limit.
@@ -39,7 +44,7 @@ impl Pending {
         let announced = header(headers, CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
         match announced {
             Some(length) if length > limit => Err(Error::BatchTooLarge),
-            _ if self.0.is_none() => Ok(0),
+            _ if self.incoming.is_none() => Ok(0),
             announced => Ok(announced.unwrap_or(limit)),
         }
     }
@@ -49,12 +54,9 @@ impl Pending {
     /// # Errors
     /// `RequestBodyTooLarge`, `OperationTimedOut`, `InvalidInput` for a broken body.
     pub async fn read(&mut self, length: usize, time: Duration) -> Result<Vec<u8>, Failure> {
-        let Some(mut incoming) = self.0.take() else {
-            return Ok(Vec::new());
-        };
         let mut bytes = Buffer::within(length);
         let read = timeout(time, async {
-            while let Some(frame) = incoming.frame().await {
+            while let Some(frame) = self.frame().await {
                 let frame = frame.map_err(|error| Error::MalformedJson {
                     reason: format!("The body cannot be read: {error}"),
                 })?;
@@ -64,24 +66,50 @@ impl Pending {
             Ok::<_, Error>(())
         });
         match read.await {
-            Ok(Ok(())) => Ok(bytes.into_bytes()),
-            Ok(Err(error)) => {
-                self.0 = Some(incoming);
-                Err(error.into())
+            Ok(read) => {
+                read?;
+                Ok(bytes.into_bytes())
             }
-            Err(_) => Err(Error::from(RequestError::OperationTimedOut {
-                reason: "The body did not arrive in time".to_owned(),
-            })
-            .into()),
+            Err(_) => {
+                self.incoming = None;
+                let reason = "The body did not arrive in time".to_owned();
+                Err(Error::from(RequestError::OperationTimedOut { reason }).into())
+            }
         }
     }
 
     /// Reads the rest, within limits: a client that is still sending would not read the answer.
     pub async fn drain(self) {
-        let Some(body) = self.0.filter(|body| !body.is_end_stream()) else {
-            return;
+        if self.is_sent && self.incoming.is_some() {
+            let mut body = Limited::new(self, REMAINDER_BYTES);
+            let _ = timeout(REMAINDER_TIME, async { while let Some(Ok(_)) = body.frame().await {} }).await;
+        }
+    }
+}
+
+impl Body for Pending {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        // hyper tells a client that waits to go on.
+        self.is_sent = true;
+        let Some(body) = &mut self.incoming else {
+            return Poll::Ready(None);
         };
-        let mut body = Limited::new(body, REMAINDER_BYTES);
-        let _ = timeout(REMAINDER_TIME, async { while let Some(Ok(_)) = body.frame().await {} }).await;
+        let frame = ready!(Pin::new(body).poll_frame(context));
+        if !matches!(frame, Some(Ok(_))) {
+            self.incoming = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONNECTION, EXPECT, HeaderValue, IF_MATCH, ORIGIN, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONNECTION, HeaderValue, IF_MATCH, ORIGIN, WWW_AUTHENTICATE};
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -132,7 +132,7 @@ impl Gateway {
         let _active = Active::begin(&self.metrics);
         let target = Target::parse(&head.host, &head.path);
         let tenant = target.as_ref().and_then(|target| self.tenants.get(target.account));
-        let mut body = Pending::new(body);
+        let mut body = Pending::new(&head.headers, body);
         let accepted = accepted(head.query.get("$format"), head.header(ACCEPT));
         let form = match &accepted {
             _ if is_xml(head) => Form::Xml,
@@ -200,9 +200,7 @@ impl Gateway {
             }
         }
         .await;
-        if !head.headers.contains_key(EXPECT) {
-            body.drain().await;
-        }
+        body.drain().await;
         let reply = result.unwrap_or_else(|failure| self.refuse(&failure, form, prefer, head, target.as_ref()));
         let reply = self.finish(reply, &event, echo);
         into_http(match tenant {

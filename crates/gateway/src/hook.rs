@@ -4,11 +4,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Response;
+use http::request::Parts;
 use http_body_util::Full;
-use hyper::body::Incoming;
 
 use crate::account::{Tenant, Tenants};
+use crate::body::Pending;
 use crate::failure::Failure;
 use crate::request::Head;
 use crate::request::operation::Operation;
@@ -22,7 +23,7 @@ pub trait Hook: Send + Sync {
     fn has_path(&self, path: &str) -> bool;
 
     /// Answers a request to such a path.
-    fn answer<'a>(&'a self, tenants: &'a Tenants, request: Request<Incoming>) -> HookAnswer<'a>;
+    fn answer<'a>(&'a self, tenants: &'a Tenants, head: &'a Parts, body: &'a mut Pending) -> HookAnswer<'a>;
 }
 
 /// The answer to a request on the admin port.

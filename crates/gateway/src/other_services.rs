@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, EXPECT, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -102,9 +102,7 @@ async fn answer(service: OtherService, scheme: &str, request: Request<Incoming>)
         }
         _ => refusal(service, id),
     };
-    if !head.headers.contains_key(EXPECT) {
-        Pending::new(body).drain().await;
-    }
+    Pending::new(&head.headers, body).drain().await;
     into_http(reply.finish(id, Echo::of(&head.headers)))
 }
 

@@ -155,6 +155,13 @@ impl Client {
     }
 }
 
+/// Sends bytes as a client that reads only when the server has taken all of them.
+pub fn send_all_then_read(address: SocketAddr, bytes: &[u8]) -> Answer {
+    let mut connection = Connection::open(address);
+    connection.stream.write_all(bytes).unwrap();
+    connection.answer().unwrap()
+}
+
 /// The bytes of a request as it stands.
 pub fn raw(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("{method} {target} HTTP/1.1\r\n").into_bytes();

@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 
 use crate::gateway::Service;
-use raw_http::{Client, Connection};
+use raw_http::{Client, Connection, send_all_then_read};
 
 const ENTITY: &[u8] = br#"{"PartitionKey":"p","RowKey":"r"}"#;
 
@@ -177,9 +177,12 @@ fn bodies_and_heads_have_limits() {
     answer.fails_with(413, "RequestBodyTooLarge", "");
     // A client that still sends can read the response, too.
     let megabyte = [b"100000\r\n".as_slice(), &vec![b' '; 1024 * 1024], b"\r\n"].concat();
-    let chunked = [megabyte.repeat(10).as_slice(), b"0\r\n\r\n"].concat();
-    let answer = client.exchange(&insert_with(client, "Transfer-Encoding: chunked\r\n", &chunked));
-    answer.fails_with(413, "RequestBodyTooLarge", "");
+    let chunked = [megabyte.repeat(12).as_slice(), b"0\r\n\r\n"].concat();
+    for expecting in ["", "Expect: 100-continue\r\n"] {
+        let framing = format!("{expecting}Transfer-Encoding: chunked\r\n");
+        let answer = send_all_then_read(client.address, &insert_with(client, &framing, &chunked));
+        answer.fails_with(413, "RequestBodyTooLarge", "");
+    }
     // The largest body that is allowed.
     client
         .send("POST", "Things", &json, &large[1..])
