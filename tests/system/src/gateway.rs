@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use raw_http::{Answer, Client, raw};
 
 use crate::cluster::{Cluster, free_directory};
+use crate::wait_until;
 
 /// A gateway that runs until it is dropped.
 pub struct Gateway {
@@ -169,8 +170,13 @@ impl Gateway {
         kib * 1024.0
     }
 
+    /// The log as far as it has been read: a line may come later than what it tells of.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
+    }
+
+    pub fn waits_for_log(&self, text: &str) {
+        wait_until(&format!("the log says {text:?}"), || self.log().contains(text));
     }
 
     pub fn id(&self) -> u32 {

@@ -158,7 +158,7 @@ fn a_table_whose_trigger_sleeps_keeps_no_other_one_from_its_sweep() {
     let late = || gateway.metric("table_service_expiry_staleness_seconds{");
     wait_until("the metric", || late().is_some_and(|seconds| seconds > 86_400.0));
     let told = r#"table="Asleep" reason="it takes longer than 5 seconds""#;
-    wait_until("the log", || gateway.log().contains(told));
+    gateway.waits_for_log(told);
     session.run("INSERT INTO table_service_data.\"Awake\" VALUES ('p', 'next', now(), '{\"E\": 1}')");
     wait_until("the next round", || stored("Awake") == "0");
     assert_eq!(gateway.log().matches(told).count(), 1);

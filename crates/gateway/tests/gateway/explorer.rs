@@ -170,8 +170,9 @@ fn the_explorer_is_off_unless_it_is_wanted() {
 fn the_address_is_printed_on_terminals_only() {
     let service = Service::with(&["--explorer", "write"]);
     service.gateway.admin("/explorer").expect(200);
-    let told = "name a file for it with --explorer-address-file";
-    system_tests::wait_until("the log says so", || service.gateway.log().contains(told));
+    service
+        .gateway
+        .waits_for_log("name a file for it with --explorer-address-file");
     assert!(!service.gateway.log().contains("token="));
 }
 

@@ -70,9 +70,7 @@ fn the_primary_is_found_wherever_it_stands_and_followed() {
 
     // The old primary returns, and takes writes. Nothing is sent there, also while the new one is away.
     servers.primary.start_again();
-    wait_until("it is refused", || {
-        gateway.log().contains("the server is refused as primary")
-    });
+    gateway.waits_for_log("the server is refused as primary");
     for row in 0..20 {
         insert(&client, &format!("new{row}")).expect(201);
     }
@@ -294,7 +292,7 @@ fn a_primary_that_is_set_to_read_only_is_busy_and_stays() {
     });
     get(&client, "r").expect(200);
     assert!(is_primary(&gateway, servers.primary.host(), servers.primary.port()));
-    assert!(gateway.log().contains("somebody has set it to read only"));
+    gateway.waits_for_log("somebody has set it to read only");
     session.run("SET default_transaction_read_only = off");
     session.run("ALTER SYSTEM RESET default_transaction_read_only");
     session.run("SELECT pg_reload_conf()");
@@ -311,7 +309,7 @@ fn a_name_that_leads_to_a_standby_takes_no_writes_until_that_is_promoted() {
         let answer = insert(&client, row);
         answer.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
     }
-    assert!(gateway.log().contains("the server is in recovery"));
+    gateway.waits_for_log("the server is in recovery");
     servers.standbys[0].promote();
     wait_until("it takes writes", || insert(&client, "a").status == 201);
     get(&client, "a").expect(200);

@@ -414,7 +414,7 @@ fn a_deadlock_or_a_lock_that_is_taken_is_tried_again() {
     blocker.run(LOCK);
     let mut connection = Connection::open(client.address);
     connection.write(&client.request("POST", "Things", &[], br#"{"PartitionKey":"p","RowKey":"r"}"#));
-    wait_until("it is sent again", || gateway.log().contains("sent again"));
+    gateway.waits_for_log("sent again");
     blocker.run("ROLLBACK");
     connection.answer().unwrap().expect(201);
 }

@@ -309,9 +309,7 @@ fn a_client_that_does_not_read_its_responses_is_disconnected_and_blocks_nobody()
     // There is one place and one database connection.
     system_tests::wait_until("others are served", || client.get("Tables").status == 200);
     system_tests::wait_until("its connection is ended", || connections() == Some(0.0));
-    system_tests::wait_until("the log says why", || {
-        service.gateway.log().contains("did not take its answer in time")
-    });
+    service.gateway.waits_for_log("did not take its answer in time");
 }
 
 #[test]
@@ -517,7 +515,7 @@ fn messages_of_postgresql_are_only_in_the_log() {
     answer.fails_with(403, "AuthorizationFailure", "");
     let hint = answer.header("x-table-service-hint").unwrap_or_default();
     assert!(!hint.contains("42501") && !hint.contains("permission denied"), "{hint}");
-    system_tests::wait_until("the log has it", || gateway.log().contains("42501"));
+    gateway.waits_for_log("42501");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use crate::gateway::Service;
 use raw_http::{Client, Connection};
-use system_tests::wait_until;
 
 fn insert(client: &Client, row: &str, headers: &[(&str, &str)]) -> String {
     let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}");
@@ -152,10 +151,10 @@ fn the_log_names_the_trace_of_a_request() {
             .expect(200)
     };
     send(trace);
-    wait_until("the log has it", || {
-        let log = service.gateway.log();
-        log.contains("trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\"") && log.contains("parent_id=\"00f067aa0ba902b7\"")
-    });
+    service
+        .gateway
+        .waits_for_log("trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\"");
+    service.gateway.waits_for_log("parent_id=\"00f067aa0ba902b7\"");
     send("00-not a trace\tx");
     assert!(!service.gateway.log().contains("not a trace"));
 }

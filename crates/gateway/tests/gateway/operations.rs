@@ -466,12 +466,7 @@ fn long_unfinished_handshakes_have_a_memory_budget() {
         })
         .collect();
     // An eighth of the default of 512 MiB is enough for 585 of them.
-    wait_until("others are refused", || {
-        tls.service
-            .gateway
-            .log()
-            .contains("there are too many unfinished heads")
-    });
+    tls.service.gateway.waits_for_log("there are too many unfinished heads");
     let signed = tls
         .service
         .client

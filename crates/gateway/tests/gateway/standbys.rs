@@ -115,10 +115,6 @@ fn metric(gateway: &Gateway, name: &str, url: &str) -> f64 {
     gateway.metric(&line).unwrap()
 }
 
-fn waits_for_log(gateway: &Gateway, text: &str) {
-    wait_until(text, || gateway.log().contains(text));
-}
-
 #[test]
 fn reads_come_from_standbys_and_writes_are_refused_there() {
     let servers = Replicated::start(&[&[], &[]]);
@@ -416,7 +412,7 @@ fn what_is_no_standby_of_the_primary_serves_nothing() {
     wait_until("both serve", || {
         serves(&gateway, &urls[0]) && serves(&gateway, &urls[1])
     });
-    waits_for_log(&gateway, "it is not in recovery, so it is no standby");
+    gateway.waits_for_log("it is not in recovery, so it is no standby");
     assert!(!serves(&gateway, &urls[2]));
     // The second one follows the first one, which follows the primary.
     servers.standbys[1].follow(servers.standbys[0].host(), servers.standbys[0].port());
@@ -432,7 +428,7 @@ fn what_is_no_standby_of_the_primary_serves_nothing() {
     wait_until("it is out", || !serves(&gateway, &urls[0]));
     // One that follows it has another timeline than the primary now.
     wait_until("it is out too", || !serves(&gateway, &urls[1]));
-    waits_for_log(&gateway, "it is on timeline 2, and the primary on timeline 1");
+    gateway.waits_for_log("it is on timeline 2, and the primary on timeline 1");
     is_busy(&get(&secondary, "r"));
     assert_eq!(stats(&secondary), ("unavailable".to_owned(), None));
 }
@@ -452,7 +448,7 @@ fn one_that_is_further_behind_than_allowed_serves_nothing() {
         stats(&secondary).0 == "unavailable"
     });
     is_busy(&get(&secondary, "1"));
-    assert!(gateway.log().contains("it is further behind than max_staleness"));
+    gateway.waits_for_log("it is further behind than max_staleness");
     session.run("SELECT pg_wal_replay_resume()");
     wait_until_live(&secondary);
     get(&secondary, "1").expect(200);
@@ -525,10 +521,7 @@ fn a_read_that_is_always_in_the_way_is_busy() {
         is_over.store(true, Ordering::Relaxed);
         is_busy(&answer);
     });
-    waits_for_log(
-        &gateway,
-        "PostgreSQL: 40001 canceling statement due to conflict with recovery",
-    );
+    gateway.waits_for_log("PostgreSQL: 40001 canceling statement due to conflict with recovery");
     // The standby was not lost over this.
     get(&secondary, "r").expect(200);
 }
@@ -594,15 +587,14 @@ fn a_standby_whose_library_has_another_version_serves_nothing() {
          UPDATE pg_proc SET probin = 'table_service_new' WHERE probin = 'table_service'",
     );
     wait_until("both are out", || urls.iter().all(|url| !serves(&gateway, url)));
-    for problem in ["could not find function", "could not access file"] {
-        waits_for_log(&gateway, problem);
+    for text in [
+        "could not find function",
+        "could not access file",
+        "the standby serves no reads",
+        "its files of the extension table_service do not fit its database",
+    ] {
+        gateway.waits_for_log(text);
     }
-    let log = gateway.log();
-    assert!(
-        log.contains("the standby serves no reads")
-            && log.contains("its files of the extension table_service do not fit its database"),
-        "{log}"
-    );
     is_busy(&get(&secondary, "r"));
     assert_eq!(stats(&secondary), ("unavailable".to_owned(), None));
     get(&client, "r").expect(200);
@@ -647,7 +639,7 @@ fn a_standby_whose_database_has_another_version_serves_nothing() {
         "the database has version 1.0.0 of the extension table_service",
         "the database lacks the extension table_service",
     ] {
-        waits_for_log(&gateway, problem);
+        gateway.waits_for_log(problem);
     }
     assert!(urls.iter().all(|url| !serves(&gateway, url)));
     is_busy(&get(&secondary, "r"));
@@ -673,8 +665,8 @@ fn another_database_or_another_system_serves_nothing() {
     let urls = [other_database, others.url(0)];
     let gateway = servers.gateway(&urls, &[]);
     let (client, secondary) = (gateway.client(), secondary(&gateway));
-    waits_for_log(&gateway, "its URL names another database than database_url");
-    waits_for_log(&gateway, "it is no copy of the primary: another system_identifier");
+    gateway.waits_for_log("its URL names another database than database_url");
+    gateway.waits_for_log("it is no copy of the primary: another system_identifier");
     assert!(urls.iter().all(|url| !serves(&gateway, url)));
     is_busy(&get(&secondary, "r"));
     assert_eq!(stats(&secondary), ("unavailable".to_owned(), None));
@@ -722,7 +714,7 @@ fn standbys_of_a_database_of_citus_serve_nothing() {
          INSERT INTO pg_extension SELECT 99999, 'citus', extowner, extnamespace, false, '1', NULL, NULL \
              FROM pg_extension WHERE extname = 'plpgsql'",
     );
-    waits_for_log(&gateway, "the database is distributed by Citus");
+    gateway.waits_for_log("the database is distributed by Citus");
     wait_until("it is out", || !serves(&gateway, &urls[0]));
     is_busy(&secondary.get("Tables"));
     let primary = servers.primary_url();
