@@ -51,7 +51,7 @@ pub fn clients(pg: Option<u32>, chosen: &[String], accept: bool) -> Result {
         .filter(|client| chosen.is_empty() || chosen.iter().any(|name| name == *client))
         .map(|client| Client::fetch(&runner.environment, client))
         .collect::<Result<Vec<Client>>>()?;
-    let mut service = Service::start(&runner.environment, runner.work()?.directory.join("clients"))?;
+    let mut service = Service::start(&runner.environment, runner.work()?.directory.join("clients"), &[])?;
     let key = start_gateways(&mut service)?;
     let results = service.directory.join("results");
     fs_err::create_dir(&results)?;

@@ -23,7 +23,7 @@ const JAVASCRIPT: &str = "tests/sdk/javascript";
 /// The suites of the SDKs. `tests` are SUITE or SUITE/TEST; without one, all.
 pub fn sdks(runner: &Runner, bouncer: Option<&str>, tests: &[String]) -> Result {
     let programs = Programs::here(&runner.environment)?;
-    let mut service = Service::start(&runner.environment, runner.work()?.directory.join("sdk"))?;
+    let mut service = Service::start(&runner.environment, runner.work()?.directory.join("sdk"), &[])?;
     if let Some(bouncer) = bouncer {
         service.put_behind(bouncer)?;
     }
@@ -121,7 +121,7 @@ fn split(test: &str) -> (&str, Option<&str>) {
 /// The SDKs with a primary, a standby that follows it by streaming replication, and a gateway in front of both.
 pub fn sdks_with_a_standby(runner: &Runner) -> Result {
     let programs = Programs::here(&runner.environment)?;
-    let mut service = Service::start(&runner.environment, runner.work()?.directory.join("standbys"))?;
+    let mut service = Service::start(&runner.environment, runner.work()?.directory.join("standbys"), &[])?;
     let primary = service.server()?;
     primary.sql("postgres", DATABASE, &["GRANT pg_read_all_stats TO gateway"])?;
     let standby = start_standby(&runner.environment, primary, service.directory.join("standby"))?;
@@ -168,7 +168,12 @@ fn start_standby<'e>(environment: &'e Environment, primary: &Server, directory: 
 /// contain a text.
 pub fn explorer(runner: &Runner, bouncer: Option<&str>, name: Option<&str>) -> Result {
     let modules = javascript(&runner.environment, "explorer", "tests/explorer")?;
-    let mut service = Service::start(&runner.environment, runner.work()?.directory.join("explorer"))?;
+    let mut service = Service::start(
+        &runner.environment,
+        runner.work()?.directory.join("explorer"),
+        // The page shows what statistics say. They come when a test asks for them.
+        &["autovacuum=off"],
+    )?;
     if let Some(bouncer) = bouncer {
         service.put_behind(bouncer)?;
     }

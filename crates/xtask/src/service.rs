@@ -28,10 +28,10 @@ pub struct Service<'e> {
 }
 
 impl<'e> Service<'e> {
-    /// Starts a server with the database.
-    pub fn start(environment: &'e Environment, directory: PathBuf) -> Result<Service<'e>> {
+    /// Starts a server with the database and these settings, NAME=VALUE.
+    pub fn start(environment: &'e Environment, directory: PathBuf, settings: &[&str]) -> Result<Service<'e>> {
         fs_err::create_dir(&directory)?;
-        let server = Server::start(environment, directory.join("cluster"), &[])?;
+        let server = Server::start(environment, directory.join("cluster"), settings)?;
         server.create_database(DATABASE, ROLE)?;
         server.sql(ROLE, DATABASE, &["CREATE EXTENSION table_service"])?;
         Service::of(environment, directory, vec![server])

@@ -245,7 +245,7 @@ impl Upgrades<'_> {
     /// A gateway works with a database, by an SDK that knows neither, in the gateway's test programs.
     fn work_together(&self, gateway: &Path, postgres: &Environment, programs: &Programs) -> Result {
         let directory = self.work.join("sdk");
-        let mut service = Service::start(postgres, directory.clone())?;
+        let mut service = Service::start(postgres, directory.clone(), &[])?;
         gateway.clone_into(&mut service.gateway);
         programs.run(service, &["python".to_owned()])?;
         fs_err::remove_dir_all(&directory)?;
