@@ -95,10 +95,8 @@ SELECT count(*) FROM query_entities('Employees', NULL, 'Age, FirstName');
 SELECT generate_sas('c2VjcmV0a2V5', 'accounts', 'Employees', 'r', '2030-01-01');
 
 -- PostgreSQL's own: a timeout, missing rights.
-SET statement_timeout = '50 ms';
-SELECT get_entity('Employees', 'p', 'r'), pg_sleep(10);
+SET statement_timeout = '50 ms'\; SELECT get_entity('Employees', 'p', 'r'), pg_sleep(10);
 :state
-RESET statement_timeout;
 CREATE ROLE golden_nobody;
 SET ROLE golden_nobody;
 SELECT get_entity('Employees', 'p', 'r');

@@ -62,11 +62,12 @@ fn a_write_that_timed_out_has_changed_nothing() {
     let session = db.session("s");
     // OperationTimedOut, and for lock_timeout ServerBusy, as the gateway will call them.
     for (setting, sqlstate) in [("statement_timeout", "57014"), ("lock_timeout", "55P03")] {
-        session.run(&format!("SET {setting} = '20ms'"));
         for write in WRITES {
-            session.sql(write).fails_in_postgres(sqlstate);
+            // The failure takes the setting back.
+            session
+                .sql(&format!("SET {setting} = '20ms'; {write}"))
+                .fails_in_postgres(sqlstate);
         }
-        session.run(&format!("RESET {setting}"));
     }
     locker.run("ROLLBACK");
     assert_eq!(entities(&session), before);
