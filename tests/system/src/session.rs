@@ -193,17 +193,25 @@ impl Pending<'_> {
     #[track_caller]
     pub fn waits(self) -> Self {
         let watcher = self.session.watcher();
-        wait_until(&format!("{}: {} waits", self.session.name, self.sql), || {
-            self.running.is_finished()
-                || watcher.value(
-                    "SELECT pg_catalog.cardinality(pg_catalog.pg_blocking_pids($1)) > 0",
-                    &[&self.session.pid],
-                )
+        let pid = self.session.pid;
+        let pending = self.until("it waits", || {
+            watcher.value(
+                "SELECT pg_catalog.cardinality(pg_catalog.pg_blocking_pids($1)) > 0",
+                &[&pid],
+            )
         });
-        if self.running.is_finished() {
-            let (name, sql) = (self.session.name.clone(), self.sql.clone());
-            panic!("{name}: {sql} does not wait, but ends: {:?}", self.finish());
+        if pending.running.is_finished() {
+            let (name, sql) = (pending.session.name.clone(), pending.sql.clone());
+            panic!("{name}: {sql} does not wait, but ends: {:?}", pending.finish());
         }
+        pending
+    }
+
+    /// Returns when a condition holds, or when they have ended.
+    pub fn until(self, what: &str, mut condition: impl FnMut() -> bool) -> Self {
+        wait_until(&format!("{}: {}: {what}", self.session.name, self.sql), || {
+            self.running.is_finished() || condition()
+        });
         self
     }
 
