@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use crate::cluster::{Cluster, Keeper, as_server, directory_of_server};
 use crate::failure::Failure;
 use crate::session::{Session, connect};
+use crate::wait_until;
 
 /// A copy of a server, in a directory of its own, which has its socket too.
 pub struct Standby {
@@ -74,6 +75,15 @@ impl Standby {
         let path = self.directory.join("postgresql.auto.conf");
         let old = fs::read_to_string(&path).unwrap();
         fs::write(path, format!("{old}{line}\n")).unwrap();
+    }
+
+    /// Waits until it has replayed all that its primary has written.
+    pub fn catches_up(&self, primary: &Session) {
+        let end = primary.text("SELECT pg_current_wal_insert_lsn()");
+        let session = self.session();
+        wait_until("it is replayed", || {
+            session.text(&format!("SELECT pg_last_wal_replay_lsn() >= '{end}'")) == "t"
+        });
     }
 
     pub fn start(&self) {

@@ -490,6 +490,7 @@ fn a_conflict_with_recovery_is_repeated_and_then_busy() {
         is_over.store(true, Ordering::Relaxed);
     });
     // It was not lost over this.
+    servers.standbys[0].catches_up(&session);
     get(&secondary, "1").expect(200);
 }
 
@@ -523,6 +524,7 @@ fn a_read_that_is_always_in_the_way_is_busy() {
     });
     gateway.waits_for_log("PostgreSQL: 40001 canceling statement due to conflict with recovery");
     // The standby was not lost over this.
+    standby.catches_up(&session);
     get(&secondary, "r").expect(200);
 }
 
@@ -617,16 +619,13 @@ fn a_standby_whose_database_has_another_version_serves_nothing() {
     // They have not replayed yet that the extension was updated, and one of them not even that it was created.
     let session = servers.primary.session();
     let standbys: Vec<Session> = servers.standbys.iter().map(Standby::session).collect();
-    for (standby, change) in standbys.iter().zip([
+    for ((standby, paused), change) in servers.standbys.iter().zip(&standbys).zip([
         "UPDATE pg_extension SET extversion = '1.0.0' WHERE extname = 'table_service'",
         "UPDATE pg_extension SET extname = 'other' WHERE extname = 'table_service'",
     ]) {
         session.run(&format!("SET allow_system_table_mods = on; {change}"));
-        let end = session.text("SELECT pg_current_wal_insert_lsn()");
-        wait_until("it is replayed", || {
-            standby.text(&format!("SELECT pg_last_wal_replay_lsn() >= '{end}'")) == "t"
-        });
-        pause(standby);
+        standby.catches_up(&session);
+        pause(paused);
     }
     session.run(
         "SET allow_system_table_mods = on; \
