@@ -1,23 +1,22 @@
 //! Gateways as programs that run beside a test.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
 
 use raw_http::{Answer, Client, raw};
 
 use crate::cluster::{Cluster, free_directory};
-use crate::wait_until;
+use crate::log::Log;
 
 /// A gateway that runs until it is dropped.
 pub struct Gateway {
     child: Child,
     pub address: SocketAddr,
     pub admin: SocketAddr,
-    log: Arc<Mutex<String>>,
+    log: Log,
 }
 
 /// The URL of a database on the server of the tests.
@@ -108,16 +107,7 @@ impl Gateway {
         }
         all.extend(arguments);
         let mut child = program_by(starter, &all).spawn().unwrap();
-        let log = Arc::new(Mutex::new(String::new()));
-        let (mut stderr, copy) = (child.stderr.take().unwrap(), log.clone());
-        std::thread::spawn(move || {
-            let mut buffer = [0; 8192];
-            while let Ok(length @ 1..) = stderr.read(&mut buffer) {
-                copy.lock()
-                    .unwrap()
-                    .push_str(&String::from_utf8_lossy(&buffer[..length]));
-            }
-        });
+        let log = Log::of(child.stderr.take().unwrap());
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
@@ -128,7 +118,7 @@ impl Gateway {
             .map(|rest| rest.split([',', '\n']).next().unwrap().parse().unwrap())
             .collect();
         let [address, admin] = addresses[..] else {
-            panic!("it does not start: {line}{}", log.lock().unwrap());
+            panic!("it does not start: {line}{}", log.text());
         };
         Gateway {
             child,
@@ -172,11 +162,11 @@ impl Gateway {
 
     /// The log as far as it has been read: a line may come later than what it tells of.
     pub fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+        self.log.text()
     }
 
     pub fn waits_for_log(&self, text: &str) {
-        wait_until(&format!("the log says {text:?}"), || self.log().contains(text));
+        self.log.waits_for(text);
     }
 
     pub fn id(&self) -> u32 {

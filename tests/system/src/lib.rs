@@ -14,6 +14,7 @@ mod cluster;
 mod database;
 mod failure;
 pub mod gateway;
+mod log;
 pub mod planted;
 pub mod random;
 mod session;
@@ -23,6 +24,7 @@ pub mod tls;
 pub use cluster::{Cluster, Keeper, as_server, free_directory};
 pub use database::Database;
 pub use failure::{Expect, Failure};
+pub use log::Log;
 pub use session::{Pending, Raw, Session, Texts};
 pub use standby::Standby;
 

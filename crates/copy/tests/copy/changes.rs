@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use system_tests::random::{Random, seeds};
-use system_tests::{Database, Session, wait_until};
+use system_tests::{Database, Log, Session, wait_until};
 
 use crate::memory::most_of;
 use crate::program::{
@@ -124,15 +124,14 @@ fn confirmed_changes_are_in_the_file_whenever_the_program_is_killed() {
         "0.01",
     ];
     for round in 1..=5 {
+        let before = session.text("SELECT pg_current_wal_insert_lsn()");
         session.run(&format!(
             "SELECT count(insert_entity('Orders', 'p{round}', n::text, '{{}}')) FROM generate_series(1, 300) AS n"
         ));
         let mut writing = start(&arguments);
-        wait_until("all are confirmed", || {
-            // Another session may be reading the feed.
-            let unread = session.sql("SELECT count(*) FROM query_changes('f')");
-            unread.is_ok_and(|rows| rows[0][0].as_deref() == Some("0"))
-        });
+        // They are one transaction, and only its end is a position behind this one.
+        let is_confirmed = format!("SELECT \"position\"::pg_lsn > '{before}' FROM query_change_feeds()");
+        wait_until("all are confirmed", || session.text(&is_confirmed) == "t");
         writing.kill().unwrap();
         writing.wait().unwrap();
         let lines = std::fs::read_to_string(&path).unwrap();
@@ -145,6 +144,10 @@ fn confirmed_changes_are_in_the_file_whenever_the_program_is_killed() {
             .collect();
         assert_eq!(keys.len(), 300 * round);
     }
+    // The server may not have noticed yet that the last program is gone.
+    wait_until("the feed is free", || {
+        session.sql("SELECT drop_change_feed('f')").is_ok()
+    });
 }
 
 #[test]
@@ -220,6 +223,8 @@ impl OtherReader {
         program.args(["--start", "--file", "-", "--slot", &slot, "--dbname", database.name()]);
         program.args(["--option", "proto_version=1", "--option"]);
         program.arg(format!("publication_names=table_service_{feed}"));
+        // It confirms nothing meanwhile.
+        program.args(["--status-interval=0", "--fsync-interval=0"]);
         let reader = OtherReader(program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         wait_until("the other program reads", || {
             session.text("SELECT is_active FROM query_change_feeds()") == "t"
@@ -267,21 +272,34 @@ fn no_snapshot_is_held(source: &Session) {
 }
 
 /// A copy that follows until it is told to stop.
-fn following(from: &str, to: &str) -> Child {
-    command(&quietly(from, to, &["--on-conflict", "replace", "--follow", "0"]))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+struct Following {
+    program: Child,
+    said: Log,
 }
 
-/// Tells a copy to stop, and returns what it has said on standard error.
-fn interrupt(copying: Child) -> String {
+impl Following {
+    fn start(from: &str, to: &str) -> Following {
+        let mut program = command(&quietly(from, to, &["--on-conflict", "replace", "--follow", "0"]))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = Log::of(program.stderr.take().unwrap());
+        Following { program, said }
+    }
+
+    /// Tells it to stop, and returns what it has said on standard error.
+    fn interrupt(self) -> String {
+        interrupt(self.program);
+        self.said.whole()
+    }
+}
+
+/// Tells a copy to stop.
+fn interrupt(mut copying: Child) {
     let pid = copying.id().to_string();
     assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
-    let ended = copying.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(130));
-    String::from_utf8(ended.stderr).unwrap()
+    assert_eq!(copying.wait().unwrap().code(), Some(130));
 }
 
 #[test]
@@ -340,7 +358,7 @@ fn a_table_whose_changes_cannot_be_read_is_named_and_others_are_followed() {
         SELECT insert_entity('Items', 'p', 'r', '{}'), insert_entity('Orders', 'p', 'r', '{}')",
     );
     let (from, to) = (database_url(&source), database_url(&target));
-    let copying = following(&from, &to);
+    let copying = Following::start(&from, &to);
     let are_equal = || output(&verifying(&from, &to, &[])).status.success();
     wait_until("all are copied", are_equal);
     session.run("ALTER TABLE table_service_data.\"Items\" REPLICA IDENTITY USING INDEX rows");
@@ -350,7 +368,7 @@ fn a_table_whose_changes_cannot_be_read_is_named_and_others_are_followed() {
     let last = "SELECT count(*) FROM table_service_data.\"Orders\" WHERE row_key = 'last'";
     wait_until("the other table is followed", || copied.text(last) == "1");
 
-    let said = interrupt(copying);
+    let said = copying.interrupt();
     let gap = "Changes of the table Items cannot be followed, and are missing in the target: The table, or a part of it, had a replica";
     // At once, and in the report.
     assert_eq!(said.matches(gap).count(), 2, "{said}");
@@ -361,7 +379,7 @@ fn a_table_whose_changes_cannot_be_read_is_named_and_others_are_followed() {
 fn large_entities_are_followed_some_at_a_time() {
     let (source, target) = (Database::new(), Database::new());
     let (session, copied) = (prepared(&source), prepared(&target));
-    let copying = following(&database_url(&source), &database_url(&target));
+    let copying = Following::start(&database_url(&source), &database_url(&target));
     wait_until("there is a feed", || slots(&session) == "1");
     session.run(
         "SELECT count(insert_entity('Orders', 'p', n::text, bag)) FROM generate_series(1, 120) AS n,
@@ -369,9 +387,9 @@ fn large_entities_are_followed_some_at_a_time() {
     );
     let count = "SELECT count(*) FROM table_service_data.\"Orders\"";
     wait_until("all are copied", || copied.text(count) == "120");
-    let most = most_of(copying.id());
+    let most = most_of(copying.program.id());
     assert!(most > 0 && most < 384 << 20, "{most} bytes");
-    interrupt(copying);
+    copying.interrupt();
 }
 
 #[test]
@@ -383,7 +401,7 @@ fn a_copy_follows_a_table_that_is_dropped_and_created_again() {
         SELECT count(insert_entity('Orders', 'p', n::text, '{}')) FROM generate_series(1, 100) AS n",
     );
     let (from, to) = (database_url(&source), database_url(&target));
-    let copying = following(&from, &to);
+    let copying = Following::start(&from, &to);
     let are_equal = || output(&verifying(&from, &to, &[])).status.success();
     wait_until("all are copied", are_equal);
     session.run("SELECT delete_table('Orders')");
@@ -400,14 +418,13 @@ fn a_copy_follows_a_table_that_is_dropped_and_created_again() {
     session.run("SELECT insert_entity('Orders', 'q', 'newer', '{}')");
     wait_until("the new table is followed", are_equal);
     session.run("SELECT create_table('Later')");
-    std::thread::sleep(Duration::from_secs(3));
+    copying.said.waits_for("new tables, which are not followed: Later.");
 
-    let said = interrupt(copying);
+    let said = copying.interrupt();
     assert!(
         said.contains("lacks tables, so the target's tables are emptied"),
         "{said}"
     );
-    assert!(said.contains("new tables, which are not followed: Later."), "{said}");
     assert_eq!(slots(&session), "0");
 }
 
@@ -420,7 +437,7 @@ fn a_copy_follows_tables_that_are_renamed() {
         SELECT insert_entity('Orders', 'p', 'order', '{}')",
     );
     let (from, to) = (database_url(&source), database_url(&target));
-    let copying = following(&from, &to);
+    let copying = Following::start(&from, &to);
     let are_equal = || output(&verifying(&from, &to, &[])).status.success();
     wait_until("all are copied", are_equal);
     session.run(
@@ -436,7 +453,7 @@ fn a_copy_follows_tables_that_are_renamed() {
         .run("SELECT insert_entity('Away', 'p', 'meanwhile', '{}'); SELECT insert_entity('Orders', 'p', 'last', '{}')");
     let last = "SELECT count(*) FROM table_service_data.\"Orders\" WHERE row_key = 'last'";
     wait_until("the other table is followed", || copied.text(last) == "1");
-    std::thread::sleep(Duration::from_secs(3));
+    copying.said.waits_for("new tables, which are not followed: Away.");
     assert_eq!(
         copied.text("SELECT string_agg(table_name, ',') FROM query_tables()"),
         "Items,Orders"
@@ -444,12 +461,11 @@ fn a_copy_follows_tables_that_are_renamed() {
     session.run("ALTER TABLE table_service_data.\"Away\" RENAME TO \"Items\"");
     wait_until("it is whole", are_equal);
 
-    let said = interrupt(copying);
+    let said = copying.interrupt();
     assert!(
         said.contains("Tables were renamed, so the target's tables are emptied"),
         "{said}"
     );
-    assert!(said.contains("new tables, which are not followed: Away."), "{said}");
     assert_eq!(slots(&session), "0");
 }
 
@@ -551,7 +567,7 @@ fn a_feed_that_is_lost_while_its_changes_are_written_is_begun_again() {
     let (session, own) = (prepared(&source), prepared(&target));
     session.run("SELECT insert_entity('Orders', 'p', 'first', '{}')");
     let (from, to) = (database_url(&source), database_url(&target));
-    let copying = following(&from, &to);
+    let copying = Following::start(&from, &to);
     wait_until("all are copied", || own.text(OTHERS) == "1");
     own.run("BEGIN; LOCK TABLE table_service_data.\"Orders\" IN EXCLUSIVE MODE");
     session.run("SELECT insert_entity('Orders', 'p', 'second', '{}')");
@@ -563,7 +579,7 @@ fn a_feed_that_is_lost_while_its_changes_are_written_is_begun_again() {
     wait_until("there is another feed", again);
     session.run("SELECT insert_entity('Orders', 'p', 'third', '{}')");
     wait_until("it is followed", || own.text(OTHERS) == "3");
-    let said = interrupt(copying);
+    let said = copying.interrupt();
     assert!(said.contains("The change feed is gone, so"), "{said}");
 }
 
@@ -573,10 +589,10 @@ fn a_cancelled_statement_is_tried_again() {
     let (session, own) = (prepared(&source), prepared(&target));
     session.run("SELECT insert_entity('Orders', 'p', 'first', '{}')");
     let (from, to) = (database_url(&source), database_url(&target));
-    let copying = following(&from, &to);
+    let copying = Following::start(&from, &to);
     wait_until("all are copied", || own.text(OTHERS) == "1");
     let signal = |signal: &str| {
-        let pid = copying.id().to_string();
+        let pid = copying.program.id().to_string();
         let sent = std::process::Command::new("kill").args([signal, &pid]).status();
         assert!(sent.unwrap().success());
     };
@@ -593,7 +609,7 @@ fn a_cancelled_statement_is_tried_again() {
         locking.run("COMMIT");
     }
     wait_until("all are followed", || own.text(OTHERS) == "3");
-    let said = interrupt(copying);
+    let said = copying.interrupt();
     assert!(!said.contains("emptied"), "{said}");
 }
 
