@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use rustix::net;
 use system_tests::{Database, wait_until};
 
 use crate::entities::lines;
@@ -180,14 +181,16 @@ fn a_server_that_does_not_listen_yet_is_waited_for() {
         unreachable!()
     };
     // A port that is bound and refuses connections.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
+    let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
+    net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let server = TcpListener::from(socket);
+    let address = server.local_addr().unwrap();
     let url = format!("postgresql://postgres@{address}/{}", database.name());
     let mut child = start(&quietly(text(&begin), &url, &[]));
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert!(child.try_wait().unwrap().is_none(), "it did not wait");
-    let _way = Way::on(TcpListener::bind(address).unwrap(), &[]);
+    net::listen(&server, 128).unwrap();
+    let _way = Way::on(server, &[]);
     assert!(child.wait().unwrap().success());
     succeeds(&verifying(text(&begin), &database_url(&database), &[]));
 }

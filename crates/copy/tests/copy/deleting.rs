@@ -285,7 +285,7 @@ fn ctrl_c_ends_a_delete_in_order() {
     let place = Place::of("rest");
     let from = &place.argument();
     succeeds(&quietly(text(&begin), from, &[]));
-    let slowly = deleting(from, "true", &["--yes", "--rate", "500", "--concurrency", "1"]);
+    let slowly = deleting(from, "true", &["--yes", "--rate", "50", "--concurrency", "1"]);
     let child = command(&slowly).stderr(Stdio::piped()).spawn().unwrap();
     system_tests::wait_until("some are deleted", || count(from, "true") < 3000);
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();

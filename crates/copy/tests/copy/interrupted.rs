@@ -96,7 +96,7 @@ fn ctrl_c_ends_a_copy_in_order() {
         "--quiet",
     ];
     let mut slowly = arguments.to_vec();
-    slowly.extend(["--rate", "1000"]);
+    slowly.extend(["--rate", "300"]);
     let child = command(&slowly).stderr(std::process::Stdio::piped()).spawn().unwrap();
     system_tests::wait_until("the copy has begun", || {
         std::fs::read_to_string(&resume).is_ok_and(|text| text.contains("records"))

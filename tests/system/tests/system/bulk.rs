@@ -144,7 +144,7 @@ fn a_procedure_waits_without_a_snapshot_and_can_be_cancelled_there() {
         "SELECT count(*) FROM pg_locks WHERE pid = {} AND locktype = 'relation'",
         session.pid()
     );
-    assert_eq!(owner.text(&locks), "0");
+    system_tests::wait_until("it holds no lock of a table", || owner.text(&locks) == "0");
     session.cancel();
     let failure = pending.finish().fails_in_postgres("57014");
     assert!(failure.hint.contains("30 deleted so far"), "{}", failure.hint);
