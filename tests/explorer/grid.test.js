@@ -457,9 +457,9 @@ test("an error of the filter is shown once, at the filter, with its place and wh
   assert.equal(await page.$(".problem"), null);
   await page.keyboard.type(" 3 und Name eq 'x'");
   await page.keyboard.press("Enter");
+  await page.waitForSelector("#filter[aria-invalid=true]");
   await says(page, "InvalidInput: Syntax error at position 12", "#explanation .problem");
   await says(page, "Expected there: and, or or the end of the filter.", "#explanation .problem");
-  assert.equal(await page.$eval("#filter", (one) => one.getAttribute("aria-invalid")), "true");
   assert.equal(await page.$eval(".filter mark", (one) => one.textContent), "und");
   assert.equal((await page.$$(".problem")).length, 1);
   assert.equal(await visible(page, "Try again"), false, "a refused filter is refused again");
@@ -590,6 +590,7 @@ test("on a small window the first row is near the top, and the tables are a draw
   const top = await page.$eval(".grid tbody tr", (one) => one.getBoundingClientRect().top);
   assert.ok(top <= 320, `the first row begins at ${top}`);
   assert.equal(await page.$eval("#tables", (one) => one.checkVisibility()), false);
+  await page.waitForSelector("#tables input");
   await press(page, "Tables");
   await says(page, "Small", "#tables");
   await page.waitForFunction(() => document.activeElement.matches("#tables input"));
@@ -708,6 +709,31 @@ test("a page of an earlier gateway loads itself again, or says that it is of ano
   await press(page, "Try again");
   await says(page, "Connect a program");
   assert.equal(await page.evaluate(() => window.isOld), undefined, "it is loaded again");
+  await close(page);
+});
+
+test("rows do not move once they are there", async () => {
+  const name = table("Placed", employees);
+  const page = await open();
+  await page.evaluateOnNewDocument(() => {
+    const tops = new Set();
+    window.tops = tops;
+    new MutationObserver(() => {
+      const row = document.querySelector(".grid tbody tr");
+      if (row) tops.add(row.getBoundingClientRect().top);
+    }).observe(document, { childList: true, subtree: true });
+  });
+  const held = await holding(page);
+  const explained = held("explain_query");
+  const answered = page.waitForResponse((response) => response.url().endsWith("/query_page"));
+  await page.goto(at({ table: name, filter: "PartitionKey eq 'Marketing'" }));
+  const release = await explained;
+  await answered;
+  await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 300); }));
+  release();
+  await page.waitForSelector("#explanation .keyline");
+  await says(page, "2 entities.", ".pages");
+  assert.equal(await page.evaluate(() => window.tops.size), 1);
   await close(page);
 });
 

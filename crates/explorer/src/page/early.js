@@ -21,9 +21,16 @@ export function pageOf(/** @type {Route} */ { table, filter, select, position })
   return { table, filter: filter || null, select: select || null, top: pageSize(), token: position || null };
 }
 
+/** What an explanation of a filter is asked with. */
+export function explanationOf(/** @type {Route} */ { table, filter }) {
+  return { table, filter: filter || null };
+}
+
 takeToken();
 begin('', {});
 const first = route();
 if (first.account && first.table && first.view === 'entities') {
-  begin(`/${encodeURIComponent(first.account)}/query_page`, pageOf(first));
+  const calls = `/${encodeURIComponent(first.account)}`;
+  begin(`${calls}/query_page`, pageOf(first));
+  begin(`${calls}/explain_query`, explanationOf(first));
 }

@@ -129,6 +129,9 @@ export async function showEntities(main, scope, canWrite) {
     }
     throw error;
   }
+  // It stands above the rows, which do not move once they are there.
+  await explained;
+  scope.signal.throwIfAborted();
   noteReading(explanation, scope.route, page);
   const entities = /** @type {Entity[]} */ (page.entities);
   for (const [name, types] of typesOf(entities)) {

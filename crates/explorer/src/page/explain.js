@@ -3,6 +3,7 @@
 import { Problem } from './api.js';
 import { paint, partsOfFilter } from './colours.js';
 import { button, element, number, say } from './dom.js';
+import { explanationOf } from './early.js';
 import { go } from './route.js';
 
 /** @typedef {import('./api.js').Scope} Scope */
@@ -44,10 +45,10 @@ const pageOf = (/** @type {import('./route.js').Route} */ { account, table, filt
  * @returns {Promise<Problem | null>}
  */
 export async function explain(where, scope, canWrite = false) {
-  const { table, filter } = scope.route;
+  const { table } = scope.route;
   try {
     /** @type {Explained} */
-    const found = await scope.call('explain_query', { table, filter: filter || null });
+    const found = await scope.call('explain_query', explanationOf(scope.route));
     const isScan = ['table scan', 'partition range scan'].includes(found.access);
     const isSlow = isScan && Boolean(found.residual);
     const property = isSlow && canWrite ? await indexable(scope, found.residual ?? '') : null;
