@@ -242,6 +242,7 @@ test("an address of an account that is not here shows no other one, and a new to
   assert.equal(await page.$(".problem"), null);
   await page.evaluate((address) => { location.hash = new URL(address).hash; }, at({ table: name }));
   await says(page, "3 entities.", ".pages");
+  await says(page, name, "#tables");
   const later = table("Later1");
   assert.ok(!(await page.$eval("#tables", (one) => one.innerText)).includes(later));
   await page.evaluate((address) => { location.hash = new URL(address).hash; }, at({ table: name }));
@@ -325,7 +326,7 @@ test("insert, edit as form and as JSON, duplicate, change keys, delete", async (
   const value = await field(page, "Value of Note");
   assert.equal(await value.evaluate((one) => one.value), "a\nb");
   await press(page, "Save");
-  await says(page, "Saved.", "#status");
+  await page.waitForFunction(() => document.getElementById("panel").hidden);
   assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'p', '1')`), '{"Note":"a\\nb","Price":4.0}');
 
   await press(page, "Open p 1");
