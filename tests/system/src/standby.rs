@@ -79,10 +79,11 @@ impl Standby {
 
     /// Waits until it has replayed all that its primary has written.
     pub fn catches_up(&self, primary: &Session) {
-        let end = primary.text("SELECT pg_current_wal_insert_lsn()");
+        // The position of the next insertion can stand behind the head of an empty page, where nothing is replayed yet.
+        let written = primary.text("SELECT pg_current_wal_lsn()");
         let session = self.session();
-        wait_until("it is replayed", || {
-            session.text(&format!("SELECT pg_last_wal_replay_lsn() >= '{end}'")) == "t"
+        wait_until("the standby replays", || {
+            session.text(&format!("SELECT pg_last_wal_replay_lsn() >= '{written}'")) == "t"
         });
     }
 

@@ -620,14 +620,13 @@ fn a_standby_whose_database_has_another_version_serves_nothing() {
     let urls = [servers.url(0), servers.url(1)];
     // They have not replayed yet that the extension was updated, and one of them not even that it was created.
     let session = servers.primary.session();
-    let standbys: Vec<Session> = servers.standbys.iter().map(Standby::session).collect();
-    for ((standby, paused), change) in servers.standbys.iter().zip(&standbys).zip([
+    for (standby, change) in servers.standbys.iter().zip([
         "UPDATE pg_extension SET extversion = '1.0.0' WHERE extname = 'table_service'",
         "UPDATE pg_extension SET extname = 'other' WHERE extname = 'table_service'",
     ]) {
         session.run(&format!("SET allow_system_table_mods = on; {change}"));
         standby.catches_up(&session);
-        pause(paused);
+        pause(&standby.session());
     }
     session.run(
         "SET allow_system_table_mods = on; \
@@ -644,8 +643,8 @@ fn a_standby_whose_database_has_another_version_serves_nothing() {
     }
     assert!(urls.iter().all(|url| !serves(&gateway, url)));
     is_busy(&get(&secondary, "r"));
-    for standby in &standbys {
-        standby.run("SELECT pg_wal_replay_resume()");
+    for standby in &servers.standbys {
+        standby.session().run("SELECT pg_wal_replay_resume()");
     }
     wait_until("both serve", || urls.iter().all(|url| serves(&gateway, url)));
     wait_until("it arrives", || get(&secondary, "r").status == 200);

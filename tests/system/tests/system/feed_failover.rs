@@ -20,14 +20,6 @@ fn major(session: &Session) -> i32 {
     session.value("SELECT current_setting('server_version_num')::int / 10000", &[])
 }
 
-/// Waits until a standby has what the primary has written.
-fn catch_up(primary: &Session, standby: &Session) {
-    let written = primary.text("SELECT pg_current_wal_lsn()");
-    wait_until("the standby replays", || {
-        standby.text(&format!("SELECT pg_last_wal_replay_lsn() >= '{written}'")) == "t"
-    });
-}
-
 #[test]
 fn a_standby_says_where_the_feed_is_and_a_new_primary_that_it_is_gone() {
     let primary = primary();
@@ -35,7 +27,7 @@ fn a_standby_says_where_the_feed_is_and_a_new_primary_that_it_is_gone() {
     let standby = Standby::of(&primary, &[]);
     session.run("SELECT insert_entity('Orders', 'p', '1', '{}')");
     let replica = standby.session();
-    catch_up(&session, &replica);
+    standby.catches_up(&session);
     let of_standby = failure(&replica, "SELECT * FROM query_changes('f')");
     assert_eq!(of_standby.sqlstate, "42704", "{of_standby:?}");
     assert!(of_standby.hint.contains("on the primary"), "{of_standby:?}");
@@ -128,7 +120,7 @@ fn a_failover_slot_goes_on_after_a_promotion_without_loss() {
         session.run(&format!("SELECT confirm_changes('f', '{position}')"));
     }
     apply(&session, "f", 5, &mut copy);
-    catch_up(&session, &replica);
+    standby.catches_up(&session);
     let written = state(&session, &["Orders"]);
     primary.kill();
     standby.promote();

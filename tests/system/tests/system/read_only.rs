@@ -1,6 +1,6 @@
 //! Transactions and servers that only read.
 
-use system_tests::{Cluster, Database, Expect, Session, Standby, wait_until};
+use system_tests::{Cluster, Database, Expect, Session, Standby};
 
 const READS: [&str; 11] = [
     "SELECT row_key, properties FROM table_service.query_entities('Reads', $$A ne 'x'$$)",
@@ -94,13 +94,7 @@ fn a_hot_standby_reads_and_does_not_write() {
     let standby = Standby::of(&primary, &[]);
     let replica = standby.session();
     assert_eq!(replica.text("SELECT pg_is_in_recovery()"), "t");
-    let catch_up = || {
-        let written = session.text("SELECT pg_current_wal_lsn()");
-        wait_until("the standby replays", || {
-            replica.text(&format!("SELECT pg_last_wal_replay_lsn() >= '{written}'")) == "t"
-        });
-    };
-    catch_up();
+    standby.catches_up(&session);
     for read in READS {
         assert_eq!(replica.run(read), session.run(read), "{read}");
     }
@@ -113,19 +107,19 @@ fn a_hot_standby_reads_and_does_not_write() {
         "SELECT table_service.merge_entity('Reads', 'p', 'r', '{\"A\": 10}', '*');
         SELECT table_service.delete_entity('Reads', 'p', 's')",
     );
-    catch_up();
+    standby.catches_up(&session);
     for read in READS {
         assert_eq!(replica.run(read), session.run(read), "{read}");
     }
     session.run("ALTER TABLE table_service_data.\"Reads\" RENAME TO \"Moved\"");
-    catch_up();
+    standby.catches_up(&session);
     replica.sql(READS[3]).fails_with("42P01", "TableNotFound");
     assert_eq!(
         replica.run("SELECT table_service.get_entity('moved', 'p', 'r')").len(),
         1
     );
     session.run("SELECT table_service.delete_table('Moved'); SELECT table_service.create_table('READS')");
-    catch_up();
+    standby.catches_up(&session);
     assert_eq!(replica.run(READS[3]).len(), 0);
     assert!(!primary.log().contains(" XX000 "));
     let log = standby.log();
