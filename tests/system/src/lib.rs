@@ -15,6 +15,7 @@ mod database;
 mod failure;
 pub mod gateway;
 mod log;
+mod other_reader;
 pub mod planted;
 pub mod random;
 mod session;
@@ -25,6 +26,7 @@ pub use cluster::{Cluster, Keeper, as_server, free_directory};
 pub use database::Database;
 pub use failure::{Expect, Failure};
 pub use log::Log;
+pub use other_reader::OtherReader;
 pub use session::{Pending, Raw, Session, Texts};
 pub use standby::Standby;
 

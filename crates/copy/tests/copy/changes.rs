@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use system_tests::random::{Random, seeds};
-use system_tests::{Database, Log, Session, wait_until};
+use system_tests::{Database, Log, OtherReader, Session, wait_until};
 
 use crate::memory::most_of;
 use crate::program::{
@@ -213,40 +213,13 @@ fn nothing_is_written_to_a_closed_output() {
     session.run("SELECT drop_change_feed('f')");
 }
 
-/// Another program that reads the slot of a feed, until it is dropped.
-struct OtherReader(Child);
-
-impl OtherReader {
-    fn start(database: &Database, session: &Session, feed: &str) -> OtherReader {
-        let slot = session.text("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()");
-        let mut program = database.cluster().program("pg_recvlogical");
-        program.args(["--start", "--file", "-", "--slot", &slot, "--dbname", database.name()]);
-        program.args(["--option", "proto_version=1", "--option"]);
-        program.arg(format!("publication_names=table_service_{feed}"));
-        // It confirms nothing meanwhile.
-        program.args(["--status-interval=0", "--fsync-interval=0"]);
-        let reader = OtherReader(program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        wait_until("the other program reads", || {
-            session.text("SELECT is_active FROM query_change_feeds()") == "t"
-        });
-        reader
-    }
-}
-
-impl Drop for OtherReader {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn changes_wait_while_another_session_reads_the_feed() {
     let database = Database::new();
     let session = prepared(&database);
     session.run("SELECT create_change_feed('f')");
     session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
-    let other = OtherReader::start(&database, &session, "f");
+    let other = OtherReader::start(database.cluster(), &session, "f");
     let from = database_url(&database);
     let arguments = ["changes", "--from", &from, "--feed", "f", "--to", "-"];
     let said = ends_with(1, &[&arguments[..], &["--retry-for", "1"]].concat());

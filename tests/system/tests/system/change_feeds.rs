@@ -1,11 +1,11 @@
 //! Change feeds: what comes out of them, in which order, and what happens when something is missing.
 
 use std::collections::BTreeMap;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use system_tests::{Cluster, Failure, Session, wait_until};
+use system_tests::{Cluster, Failure, OtherReader, Session, wait_until};
 
 /// A database of a server for these tests. A database with a slot cannot be dropped, so the server ends with all of them.
 struct Feeds {
@@ -403,39 +403,13 @@ fn feeds_know_nothing_of_each_other() {
     );
 }
 
-/// A consumer of PostgreSQL's own protocol.
-struct Consumer(Child);
-
-impl Consumer {
-    fn start(feeds: &Feeds, feed: &str) -> Consumer {
-        let mut program = cluster().program("pg_recvlogical");
-        program.args(["--start", "-f", "-", "-o", "proto_version=1", "-o"]);
-        program.arg(format!("publication_names=table_service_{feed}"));
-        program.args(["--slot", &feeds.slot(feed), "--dbname", &feeds.database]);
-        // It confirms nothing meanwhile.
-        program.args(["--status-interval=0", "--fsync-interval=0"]);
-        let child = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        Consumer(child)
-    }
-}
-
-impl Drop for Consumer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_feed_has_one_reader() {
     let feeds = Feeds::new();
     let session = feeds.session("reader");
     session.run("SELECT create_table('Orders')");
     let position = session.text("SELECT create_change_feed('f')");
-    let consumer = Consumer::start(&feeds, "f");
-    wait_until("the consumer reads", || {
-        session.text("SELECT is_active FROM query_change_feeds()") == "t"
-    });
+    let consumer = OtherReader::start(cluster(), &session, "f");
     for call in [
         "SELECT * FROM query_changes('f')".to_owned(),
         format!("SELECT confirm_changes('f', '{position}')"),
@@ -537,10 +511,7 @@ fn a_transaction_whose_confirmation_another_reader_prevents_does_not_commit() {
     session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
     session.run("BEGIN; INSERT INTO applied SELECT row_key FROM query_changes('f')");
     confirm(&session, "f");
-    let consumer = Consumer::start(&feeds, "f");
-    wait_until("the consumer reads", || {
-        session.text("SELECT is_active FROM query_change_feeds()") == "t"
-    });
+    let consumer = OtherReader::start(cluster(), &session, "f");
     assert_eq!(failure(&session, "COMMIT").sqlstate, "55006");
     drop(consumer);
     wait_until("the feed is free", || {
