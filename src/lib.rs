@@ -117,6 +117,10 @@ pub mod pg_test {
 
     #[must_use]
     pub fn postgresql_conf_options() -> Vec<&'static str> {
-        vec![]
+        // Change feeds need the first. With the second, tests read as what users write.
+        vec![
+            "wal_level = logical",
+            "search_path = '\"$user\", public, table_service'",
+        ]
     }
 }

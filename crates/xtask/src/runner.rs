@@ -138,7 +138,7 @@ impl Runner {
         Ok(())
     }
 
-    /// The tests of `src/tests.rs`, or those whose name contains a text.
+    /// The tests of `src/tests`, or those whose name contains a text.
     pub fn test_extension(&self, name: Option<&str>) -> Result {
         step(&format!("The extension inside PostgreSQL {}", self.environment.pg));
         // pgrx writes over the library in place, which would crash a server that has it open.

@@ -40,7 +40,7 @@ pub enum Step {
     Lints,
     /// The model, and unit tests of all but the extension
     Model,
-    /// src/tests.rs, inside PostgreSQL
+    /// src/tests, inside PostgreSQL
     Extension,
     /// The golden SQL tests: tests/pg_regress
     Golden,
