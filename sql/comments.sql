@@ -73,6 +73,10 @@ COMMENT ON FUNCTION table_service.query_changes(text, bigint) IS
     'Returns the changes that are not confirmed, in the order of commits.';
 COMMENT ON FUNCTION table_service.confirm_changes(text, text) IS
     'Confirms all changes of a feed up to a position, when the transaction commits: they do not come again.';
+COMMENT ON FUNCTION table_service.query_feed(text, bigint) IS
+    'Returns what query_changes returns, with the OIDs of the tables, and beside it their definitions and the marks of the feed.';
+COMMENT ON FUNCTION table_service.mark_change_feed(text, text) IS
+    'Writes a mark into PostgreSQL''s log, and returns its position.';
 COMMENT ON FUNCTION table_service.query_change_feeds() IS
     'Returns the change feeds of the database, with their tables and with how much of PostgreSQL''s log they retain.';
 COMMENT ON FUNCTION table_service.drop_change_feed(text, boolean) IS
@@ -185,6 +189,14 @@ COMMENT ON FUNCTION table_service.next_timestamp(timestamptz, timestamptz) IS
     'Returns the later of the clock and one microsecond after the old Timestamp.';
 COMMENT ON FUNCTION table_service.merge_fits(text, text, table_service.properties, table_service.properties) IS
     'Says whether a merge stays within the limits.';
+COMMENT ON EVENT TRIGGER table_service_definitions IS
+    'Notes definitions of tables for the readers of change feeds, when a command ends.';
+COMMENT ON EVENT TRIGGER table_service_drops IS
+    'Notes for the readers of change feeds that tables are dropped.';
+COMMENT ON FUNCTION table_service.note_definitions() IS
+    'Is the function of the event triggers that note definitions of tables for the readers of change feeds.';
+COMMENT ON FUNCTION table_service.note_definition(oid) IS
+    'Notes in PostgreSQL''s log what a relation is as a table of the service, if the transaction has locked it.';
 COMMENT ON FUNCTION table_service.entity_passes(text, text, timestamptz, table_service.properties, text) IS
     'Tests an entity with the part of a filter that no key range covers.';
 COMMENT ON FUNCTION table_service.scan_passes(table_service.properties, bytea) IS

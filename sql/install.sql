@@ -263,6 +263,13 @@ STRICT VOLATILE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'inverted_ticks_wrapper';
 
+CREATE  FUNCTION "mark_change_feed"(
+	"feed_name" text, /* Option < TextArg < '_ > > */
+	"mark" text /* Option < TextArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'mark_change_feed_wrapper';
+
 
 CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
 STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'matches_support_wrapper';
@@ -280,6 +287,53 @@ CREATE  FUNCTION "next_timestamp"(
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'next_timestamp_wrapper';
+
+CREATE  FUNCTION "note_definition"(
+	"relation" oid /* pg_sys :: Oid */
+) RETURNS void
+STRICT
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'note_definition_wrapper';
+
+-- requires:
+--   api::change_feeds::note_definition
+
+-- What tells the readers of change feeds that a relation has become a table of the service, has another name, or is none any more: notes
+-- in PostgreSQL's log. Only what concerns these tables calls the library, so no other definition needs it. With ENABLE ALWAYS a session with
+-- `session_replication_role = replica` notes its definitions too.
+CREATE FUNCTION table_service.note_definitions() RETURNS event_trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    changed pg_catalog.oid;
+BEGIN
+    IF TG_EVENT OPERATOR(pg_catalog.=) 'sql_drop' THEN
+        FOR changed IN
+            SELECT d.objid FROM pg_catalog.pg_event_trigger_dropped_objects() AS d
+            WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND d.object_type OPERATOR(pg_catalog.=) 'table'
+                AND d.schema_name OPERATOR(pg_catalog.=) 'table_service_data'
+        LOOP
+            PERFORM table_service.note_definition(changed);
+        END LOOP;
+    ELSE
+        FOR changed IN
+            SELECT DISTINCT c.oid FROM pg_catalog.pg_event_trigger_ddl_commands() AS d
+            JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) d.objid
+            JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+            WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}')
+                AND (n.nspname OPERATOR(pg_catalog.=) 'table_service_data'
+                    OR EXISTS (SELECT FROM pg_catalog.pg_type AS t JOIN pg_catalog.pg_namespace AS s ON s.oid OPERATOR(pg_catalog.=) t.typnamespace
+                        WHERE t.oid OPERATOR(pg_catalog.=) c.reloftype AND t.typname OPERATOR(pg_catalog.=) 'entity'
+                            AND s.nspname OPERATOR(pg_catalog.=) 'table_service'))
+        LOOP
+            PERFORM table_service.note_definition(changed);
+        END LOOP;
+    END IF;
+END
+$function$;
+CREATE EVENT TRIGGER table_service_definitions ON ddl_command_end EXECUTE FUNCTION table_service.note_definitions();
+ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS;
+CREATE EVENT TRIGGER table_service_drops ON sql_drop EXECUTE FUNCTION table_service.note_definitions();
+ALTER EVENT TRIGGER table_service_drops ENABLE ALWAYS;
 
 CREATE  FUNCTION "partition_hash"(
 	"partition_key" text /* TextArg < '_ > */
@@ -371,178 +425,6 @@ CREATE TYPE table_service.batch_operation AS (
     if_match text
 );
 
-CREATE  FUNCTION "batch_insert_or_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
-
-CREATE  FUNCTION "entity_is_valid"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
-
-CREATE  FUNCTION "properties_eq"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
-
-CREATE  FUNCTION "count_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bigint /* i64 */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'count_entities_wrapper';
-
-CREATE  FUNCTION "each_property"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS TABLE (name text, type text, value text) /* EachProperty */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'each_property_wrapper';
-
-CREATE  FUNCTION "get_guid"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS uuid /* Option < Uuid > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_guid_wrapper';
-
-CREATE  FUNCTION "has_property"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_property_wrapper';
-
-CREATE  FUNCTION "get_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS SETOF table_service.entity /* Entities */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_entity_wrapper';
-
-CREATE  FUNCTION "entity_from_json"(
-	"payload" text /* TextArg < '_ > */
-) RETURNS table_service.entity /* EntityOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
-
-CREATE  FUNCTION "entity_to_json"(
-	"entity" table_service.entity, /* EntityArg < '_ > */
-	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
-) RETURNS json /* Option < JsonOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
-
-CREATE  FUNCTION "get_double"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS double precision /* Option < f64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_double_wrapper';
-
-CREATE  FUNCTION "properties_hash"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
-
-CREATE  FUNCTION "get_int32"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS INT /* Option < i32 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int32_wrapper';
-
-CREATE  FUNCTION "properties_gt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
-
-CREATE  FUNCTION "get_string"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < & '_ str > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_string_wrapper';
-
-CREATE  FUNCTION "delete_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"top" bigint DEFAULT NULL, /* Option < i64 > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bigint /* i64 */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
-
-CREATE  FUNCTION "properties_contained"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_contained_wrapper';
-
-CREATE  FUNCTION "properties_get_text"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
-
-CREATE  FUNCTION "properties_from_jsonb"(
-	"jsonb" jsonb /* JsonbArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
-
-CREATE  FUNCTION "properties_cmp"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
-
-CREATE  FUNCTION "merge_fits"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"old" table_service.properties, /* PropertiesArg < '_ > */
-	"new" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
-
 CREATE  FUNCTION "get_entities"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"partition_key" text, /* Option < TextArg < '_ > > */
@@ -553,84 +435,22 @@ STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'get_entities_wrapper';
 
-CREATE  FUNCTION "batch_delete"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"if_match" text DEFAULT '*' /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
-
-CREATE  FUNCTION "get_datetime"(
+CREATE  FUNCTION "properties_get_path_text"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
+	"path" text[] /* TextArrayArg < '_ > */
+) RETURNS text /* Option < TextOut > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
+AS 'MODULE_PATHNAME', 'properties_get_path_text_wrapper';
 
-CREATE  FUNCTION "has_all_properties"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"names" text[] /* TextArrayArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_all_properties_wrapper';
-
-
-CREATE FUNCTION table_service.execute_batch(
-    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
-RETURNS TABLE (index integer, row_key text, etag text)
-LANGUAGE c AS 'MODULE_PATHNAME', 'execute_batch_wrapper';
-
-CREATE  FUNCTION "etag"(
-	"entity" table_service.entity /* EntityArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
-
-CREATE  FUNCTION "explain_query"(
+CREATE  FUNCTION "count_entities"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
 	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
+) RETURNS bigint /* i64 */
 STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'explain_query_wrapper';
-
-CREATE  FUNCTION "properties_hash_extended"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"seed" bigint /* i64 */
-) RETURNS bigint /* i64 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
-
-CREATE  FUNCTION "properties_ge"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
-
-CREATE  FUNCTION "insert_or_merge_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
-
-CREATE  FUNCTION "properties_get"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS jsonb /* Option < JsonbOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_wrapper';
+AS 'MODULE_PATHNAME', 'count_entities_wrapper';
 
 CREATE  FUNCTION "has_any_property"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -640,19 +460,13 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'has_any_property_wrapper';
 
-CREATE  FUNCTION "properties_get_path"(
+CREATE  FUNCTION "has_all_properties"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"path" text[] /* TextArrayArg < '_ > */
-) RETURNS jsonb /* Option < JsonbOut > */
+	"names" text[] /* TextArrayArg < '_ > */
+) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_path_wrapper';
-
-
-CREATE PROCEDURE table_service.delete_entities_in_steps(
-    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
-    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
-LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
+AS 'MODULE_PATHNAME', 'has_all_properties_wrapper';
 
 CREATE  FUNCTION "merge_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -664,156 +478,63 @@ CREATE  FUNCTION "merge_entity"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
 
-CREATE  FUNCTION "get_int64"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
+CREATE  FUNCTION "properties_ge"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int64_wrapper';
+AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
 
-CREATE  FUNCTION "patch_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
-	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
-	"create_missing" bool DEFAULT false /* Option < bool > */
-) RETURNS table_service.entity /* EntityOut */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'patch_entity_wrapper';
-
-CREATE  FUNCTION "batch_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
-
-CREATE  FUNCTION "get_ticks"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
+CREATE  FUNCTION "properties_cmp"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_ticks_wrapper';
+AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
 
-CREATE  FUNCTION "properties_from_json"(
-	"payload" json /* JsonArg < '_ > */
+CREATE  FUNCTION "properties_from_jsonb"(
+	"jsonb" jsonb /* JsonbArg < '_ > */
 ) RETURNS table_service.properties /* PropertiesOut */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_from_json_wrapper';
+AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
 
-CREATE  FUNCTION "properties_le"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_le_wrapper';
-
-CREATE  FUNCTION "merge_properties"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
-
-CREATE  FUNCTION "properties_ne"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
-
-CREATE  FUNCTION "batch_insert"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
-
-CREATE  FUNCTION "batch_insert_or_replace"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
-
-CREATE  FUNCTION "get_boolean"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* Option < bool > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
-
-CREATE  FUNCTION "insert_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_entity_wrapper';
-
-CREATE  FUNCTION "properties_lt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
-
-CREATE  FUNCTION "get_binary"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bytea /* Option < & '_ [u8] > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_binary_wrapper';
-
-CREATE  FUNCTION "batch_replace"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
-
-CREATE  FUNCTION "batch_patch"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
-	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
-	"create_missing" bool DEFAULT false /* Option < bool > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_patch_wrapper';
-
-CREATE  FUNCTION "properties_get_path_text"(
+CREATE  FUNCTION "properties_get_path"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
 	"path" text[] /* TextArrayArg < '_ > */
-) RETURNS text /* Option < TextOut > */
+) RETURNS jsonb /* Option < JsonbOut > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_path_text_wrapper';
+AS 'MODULE_PATHNAME', 'properties_get_path_wrapper';
+
+CREATE  FUNCTION "delete_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text, /* Option < TextArg < '_ > > */
+	"top" bigint DEFAULT NULL, /* Option < i64 > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS bigint /* i64 */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
+
+CREATE  FUNCTION "entity_is_valid"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
+
+CREATE  FUNCTION "get_guid"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS uuid /* Option < Uuid > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_guid_wrapper';
 
 CREATE  FUNCTION "filter_to_sql"(
 	"filter" text, /* Option < TextArg < '_ > > */
@@ -824,28 +545,89 @@ IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
 
-CREATE  FUNCTION "delete_entities_step"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"top" bigint DEFAULT 1000, /* Option < i64 > */
-	"continuation_token" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TABLE (deleted bigint, continuation_token text) /* DeletedStep */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'delete_entities_step_wrapper';
-
-CREATE  FUNCTION "insert_or_replace_entity"(
+CREATE  FUNCTION "insert_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"partition_key" text, /* Option < TextArg < '_ > > */
 	"row_key" text, /* Option < TextArg < '_ > > */
 	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
 ) RETURNS TEXT /* String */
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
+AS 'MODULE_PATHNAME', 'insert_entity_wrapper';
 
+CREATE  FUNCTION "get_string"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS TEXT /* Option < & '_ str > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_string_wrapper';
 
-CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
-IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
+CREATE  FUNCTION "batch_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
+
+CREATE  FUNCTION "properties_le"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_le_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
+
+CREATE  FUNCTION "get_datetime"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
+
+CREATE  FUNCTION "merge_fits"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"old" table_service.properties, /* PropertiesArg < '_ > */
+	"new" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
+
+CREATE  FUNCTION "properties_gt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
+
+CREATE  FUNCTION "get_double"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS double precision /* Option < f64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_double_wrapper';
+
+CREATE  FUNCTION "properties_get_text"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS TEXT /* Option < String > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
 
 -- requires:
 --   matches_support
@@ -865,6 +647,278 @@ CREATE  FUNCTION "properties_contains"(
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_contains_wrapper';
+
+CREATE  FUNCTION "batch_delete"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"if_match" text DEFAULT '*' /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
+
+CREATE  FUNCTION "explain_query"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'explain_query_wrapper';
+
+CREATE  FUNCTION "each_property"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS TABLE (name text, type text, value text) /* EachProperty */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'each_property_wrapper';
+
+CREATE  FUNCTION "get_binary"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bytea /* Option < & '_ [u8] > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_binary_wrapper';
+
+CREATE  FUNCTION "entity_from_json"(
+	"payload" text /* TextArg < '_ > */
+) RETURNS table_service.entity /* EntityOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
+
+CREATE  FUNCTION "entity_to_json"(
+	"entity" table_service.entity, /* EntityArg < '_ > */
+	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
+) RETURNS json /* Option < JsonOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
+
+CREATE  FUNCTION "properties_eq"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
+
+CREATE  FUNCTION "batch_replace"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
+
+CREATE  FUNCTION "get_int64"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bigint /* Option < i64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_int64_wrapper';
+
+CREATE  FUNCTION "has_property"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_property_wrapper';
+
+CREATE  FUNCTION "properties_ne"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
+
+CREATE  FUNCTION "merge_properties"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
+
+CREATE  FUNCTION "properties_contained"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_contained_wrapper';
+
+CREATE  FUNCTION "get_ticks"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bigint /* Option < i64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_ticks_wrapper';
+
+
+CREATE FUNCTION table_service.execute_batch(
+    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
+RETURNS TABLE (index integer, row_key text, etag text)
+LANGUAGE c AS 'MODULE_PATHNAME', 'execute_batch_wrapper';
+
+CREATE  FUNCTION "delete_entities_step"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text, /* Option < TextArg < '_ > > */
+	"top" bigint DEFAULT 1000, /* Option < i64 > */
+	"continuation_token" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TABLE (deleted bigint, continuation_token text) /* DeletedStep */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'delete_entities_step_wrapper';
+
+
+CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
+IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
+
+CREATE  FUNCTION "get_int32"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS INT /* Option < i32 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_int32_wrapper';
+
+CREATE  FUNCTION "properties_lt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
+
+CREATE  FUNCTION "get_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS SETOF table_service.entity /* Entities */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_entity_wrapper';
+
+CREATE  FUNCTION "properties_hash_extended"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"seed" bigint /* i64 */
+) RETURNS bigint /* i64 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
+
+CREATE  FUNCTION "etag"(
+	"entity" table_service.entity /* EntityArg < '_ > */
+) RETURNS TEXT /* Option < String > */
+IMMUTABLE STRICT PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
+
+CREATE  FUNCTION "patch_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
+	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
+	"create_missing" bool DEFAULT false /* Option < bool > */
+) RETURNS table_service.entity /* EntityOut */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'patch_entity_wrapper';
+
+CREATE  FUNCTION "batch_insert"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
+
+CREATE  FUNCTION "properties_hash"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_replace"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
+
+
+CREATE PROCEDURE table_service.delete_entities_in_steps(
+    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
+    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
+LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
+
+CREATE  FUNCTION "insert_or_replace_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
+
+CREATE  FUNCTION "get_boolean"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* Option < bool > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
+
+CREATE  FUNCTION "insert_or_merge_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
+
+CREATE  FUNCTION "properties_get"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS jsonb /* Option < JsonbOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_wrapper';
+
+CREATE  FUNCTION "batch_patch"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
+	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
+	"create_missing" bool DEFAULT false /* Option < bool > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_patch_wrapper';
+
+CREATE  FUNCTION "properties_from_json"(
+	"payload" json /* JsonArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_from_json_wrapper';
 
 CREATE  FUNCTION "properties_to_json"(
 	"properties" table_service.properties /* PropertiesArg < '_ > */
@@ -956,6 +1010,13 @@ CREATE  FUNCTION "query_expiry"(
 STABLE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'query_expiry_wrapper';
+
+CREATE  FUNCTION "query_feed"(
+	"feed_name" text, /* Option < TextArg < '_ > > */
+	"top" bigint DEFAULT 1000 /* Option < i64 > */
+) RETURNS TABLE ("position" text, committed timestamptz, kind text, relation oid, table_name text, partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, old_properties table_service.properties) /* FeedRows */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'query_feed_wrapper';
 
 CREATE  FUNCTION "query_page"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -1337,6 +1398,10 @@ COMMENT ON FUNCTION table_service.query_changes(text, bigint) IS
     'Returns the changes that are not confirmed, in the order of commits.';
 COMMENT ON FUNCTION table_service.confirm_changes(text, text) IS
     'Confirms all changes of a feed up to a position, when the transaction commits: they do not come again.';
+COMMENT ON FUNCTION table_service.query_feed(text, bigint) IS
+    'Returns what query_changes returns, with the OIDs of the tables, and beside it their definitions and the marks of the feed.';
+COMMENT ON FUNCTION table_service.mark_change_feed(text, text) IS
+    'Writes a mark into PostgreSQL''s log, and returns its position.';
 COMMENT ON FUNCTION table_service.query_change_feeds() IS
     'Returns the change feeds of the database, with their tables and with how much of PostgreSQL''s log they retain.';
 COMMENT ON FUNCTION table_service.drop_change_feed(text, boolean) IS
@@ -1449,6 +1514,14 @@ COMMENT ON FUNCTION table_service.next_timestamp(timestamptz, timestamptz) IS
     'Returns the later of the clock and one microsecond after the old Timestamp.';
 COMMENT ON FUNCTION table_service.merge_fits(text, text, table_service.properties, table_service.properties) IS
     'Says whether a merge stays within the limits.';
+COMMENT ON EVENT TRIGGER table_service_definitions IS
+    'Notes definitions of tables for the readers of change feeds, when a command ends.';
+COMMENT ON EVENT TRIGGER table_service_drops IS
+    'Notes for the readers of change feeds that tables are dropped.';
+COMMENT ON FUNCTION table_service.note_definitions() IS
+    'Is the function of the event triggers that note definitions of tables for the readers of change feeds.';
+COMMENT ON FUNCTION table_service.note_definition(oid) IS
+    'Notes in PostgreSQL''s log what a relation is as a table of the service, if the transaction has locked it.';
 COMMENT ON FUNCTION table_service.entity_passes(text, text, timestamptz, table_service.properties, text) IS
     'Tests an entity with the part of a filter that no key range covers.';
 COMMENT ON FUNCTION table_service.scan_passes(table_service.properties, bytea) IS

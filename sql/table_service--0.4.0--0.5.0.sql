@@ -57,6 +57,51 @@ BEGIN
     END IF;
 END
 $check$;
+CREATE FUNCTION table_service.query_feed(feed_name text, top bigint DEFAULT 1000)
+    RETURNS TABLE ("position" text, committed timestamptz, kind text, relation oid, table_name text, partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, old_properties table_service.properties)
+    LANGUAGE c AS 'MODULE_PATHNAME', 'query_feed_wrapper';
+CREATE FUNCTION table_service.mark_change_feed(feed_name text, mark text) RETURNS text
+    LANGUAGE c AS 'MODULE_PATHNAME', 'mark_change_feed_wrapper';
+CREATE FUNCTION table_service.note_definition(relation oid) RETURNS void
+    STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'note_definition_wrapper';
+
+-- What tells the readers of change feeds that a relation has become a table of the service, has another name, or is none any more: notes
+-- in PostgreSQL's log. Only what concerns these tables calls the library, so no other definition needs it. With ENABLE ALWAYS a session with
+-- `session_replication_role = replica` notes its definitions too.
+CREATE FUNCTION table_service.note_definitions() RETURNS event_trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    changed pg_catalog.oid;
+BEGIN
+    IF TG_EVENT OPERATOR(pg_catalog.=) 'sql_drop' THEN
+        FOR changed IN
+            SELECT d.objid FROM pg_catalog.pg_event_trigger_dropped_objects() AS d
+            WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND d.object_type OPERATOR(pg_catalog.=) 'table'
+                AND d.schema_name OPERATOR(pg_catalog.=) 'table_service_data'
+        LOOP
+            PERFORM table_service.note_definition(changed);
+        END LOOP;
+    ELSE
+        FOR changed IN
+            SELECT DISTINCT c.oid FROM pg_catalog.pg_event_trigger_ddl_commands() AS d
+            JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) d.objid
+            JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+            WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}')
+                AND (n.nspname OPERATOR(pg_catalog.=) 'table_service_data'
+                    OR EXISTS (SELECT FROM pg_catalog.pg_type AS t JOIN pg_catalog.pg_namespace AS s ON s.oid OPERATOR(pg_catalog.=) t.typnamespace
+                        WHERE t.oid OPERATOR(pg_catalog.=) c.reloftype AND t.typname OPERATOR(pg_catalog.=) 'entity'
+                            AND s.nspname OPERATOR(pg_catalog.=) 'table_service'))
+        LOOP
+            PERFORM table_service.note_definition(changed);
+        END LOOP;
+    END IF;
+END
+$function$;
+CREATE EVENT TRIGGER table_service_definitions ON ddl_command_end EXECUTE FUNCTION table_service.note_definitions();
+ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS;
+CREATE EVENT TRIGGER table_service_drops ON sql_drop EXECUTE FUNCTION table_service.note_definitions();
+ALTER EVENT TRIGGER table_service_drops ENABLE ALWAYS;
+
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
@@ -132,6 +177,10 @@ COMMENT ON FUNCTION table_service.query_changes(text, bigint) IS
     'Returns the changes that are not confirmed, in the order of commits.';
 COMMENT ON FUNCTION table_service.confirm_changes(text, text) IS
     'Confirms all changes of a feed up to a position, when the transaction commits: they do not come again.';
+COMMENT ON FUNCTION table_service.query_feed(text, bigint) IS
+    'Returns what query_changes returns, with the OIDs of the tables, and beside it their definitions and the marks of the feed.';
+COMMENT ON FUNCTION table_service.mark_change_feed(text, text) IS
+    'Writes a mark into PostgreSQL''s log, and returns its position.';
 COMMENT ON FUNCTION table_service.query_change_feeds() IS
     'Returns the change feeds of the database, with their tables and with how much of PostgreSQL''s log they retain.';
 COMMENT ON FUNCTION table_service.drop_change_feed(text, boolean) IS
@@ -244,6 +293,14 @@ COMMENT ON FUNCTION table_service.next_timestamp(timestamptz, timestamptz) IS
     'Returns the later of the clock and one microsecond after the old Timestamp.';
 COMMENT ON FUNCTION table_service.merge_fits(text, text, table_service.properties, table_service.properties) IS
     'Says whether a merge stays within the limits.';
+COMMENT ON EVENT TRIGGER table_service_definitions IS
+    'Notes definitions of tables for the readers of change feeds, when a command ends.';
+COMMENT ON EVENT TRIGGER table_service_drops IS
+    'Notes for the readers of change feeds that tables are dropped.';
+COMMENT ON FUNCTION table_service.note_definitions() IS
+    'Is the function of the event triggers that note definitions of tables for the readers of change feeds.';
+COMMENT ON FUNCTION table_service.note_definition(oid) IS
+    'Notes in PostgreSQL''s log what a relation is as a table of the service, if the transaction has locked it.';
 COMMENT ON FUNCTION table_service.entity_passes(text, text, timestamptz, table_service.properties, text) IS
     'Tests an entity with the part of a filter that no key range covers.';
 COMMENT ON FUNCTION table_service.scan_passes(table_service.properties, bytea) IS

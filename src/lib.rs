@@ -80,6 +80,11 @@ extension_sql_file!(
     name = "planner",
     requires = [api::queries::query_entities, api::queries::query_entities_support]
 );
+extension_sql_file!(
+    "../sql/definitions.sql",
+    name = "definitions",
+    requires = [api::change_feeds::note_definition]
+);
 extension_sql_file!("../sql/comments.sql", name = "comments", finalize);
 
 /// Initialises the library. PostgreSQL calls this when it loads the library into a session.

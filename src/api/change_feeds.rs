@@ -1,11 +1,12 @@
 //! Change feeds: the changes of entities, in the order of commits.
 
 use pgrx::prelude::*;
-use table_service_model::change_feed::{FeedName, Kind, PREFIX, Position, slot_prefix};
+use table_service_model::change_feed::{Change, FeedName, MARK_BYTES, PREFIX, Position, slot_prefix};
 use table_service_model::{Error, Properties};
 
-use super::results::{ChangeFeeds, Changes};
+use super::results::{ChangeFeeds, Changes, FeedRows};
 use crate::engine::change_feed::{self as engine, ChangeFeed};
+use crate::engine::feed_notes;
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
 use crate::postgres::error::raising;
@@ -119,49 +120,127 @@ fn query_change_feeds(call: Call<'_>) -> ChangeFeeds {
 #[pg_extern]
 fn query_changes(feed_name: Option<TextArg<'_>>, top: default!(Option<i64>, "1000"), call: Call<'_>) -> Changes {
     raising(|| {
-        let feed = checked(feed_name)?;
-        let top = required("top", arguments::top(top)?)?;
-        engine::require_one_server()?;
-        let feed = ChangeFeed::find(feed)?;
-        let mut result = ResultSet::open(call);
-        feed.read(top, &mut |position, committed, change| {
-            let text = |text: &str| Text::new(text);
-            let bag = |bag: &[u8]| {
-                let properties = Properties::of_known_format(bag).unwrap_or_else(|| {
-                    let (partition_key, row_key) = (change.partition_key, change.row_key);
-                    broken_entity(
-                        partition_key.unwrap_or_default(),
-                        row_key.unwrap_or_default(),
-                        "had bytes in its column properties that are not a property bag of a known format",
-                    )
-                });
-                Bag::new(properties)
-            };
-            let (position, table, kind) = (
-                text(&position.to_string()),
-                text(change.table),
-                text(change.kind.as_str()),
-            );
-            let (partition_key, row_key) = (change.partition_key.map(text), change.row_key.map(text));
-            let properties = match change.kind {
-                Kind::Gap(gap) => Some(Bag::new(gap.properties().as_properties())),
-                _ => change.properties.map(bag),
-            };
-            let old_properties = change.old_properties.map(bag);
-            result.push([
-                Some(position.value()),
-                Some(Value::timestamptz(committed)),
-                Some(table.value()),
-                Some(kind.value()),
-                partition_key.as_ref().map(Text::value),
-                row_key.as_ref().map(Text::value),
-                change.timestamp.map(Value::timestamptz),
-                properties.as_ref().map(Bag::value),
-                old_properties.as_ref().map(Bag::value),
-            ]);
-        })?;
-        Ok(Changes)
+        read(
+            feed_name,
+            top,
+            false,
+            call,
+            |[
+                position,
+                committed,
+                kind,
+                _,
+                table,
+                keys @ ..,
+                timestamp,
+                properties,
+                old,
+            ]| {
+                let [partition_key, row_key] = keys;
+                [
+                    position,
+                    committed,
+                    table,
+                    kind,
+                    partition_key,
+                    row_key,
+                    timestamp,
+                    properties,
+                    old,
+                ]
+            },
+        )
+    });
+    Changes
+}
+
+/// Returns what `query_changes` returns, with the OIDs of the tables, and beside it the definitions of the tables of the service and the marks
+/// of the feed: rows of the kinds `create`, `rename`, `drop` and `mark`. They count for `top`.
+///
+/// Raises the errors of `query_changes`.
+#[pg_extern]
+fn query_feed(feed_name: Option<TextArg<'_>>, top: default!(Option<i64>, "1000"), call: Call<'_>) -> FeedRows {
+    raising(|| read(feed_name, top, true, call, |row| row));
+    FeedRows
+}
+
+/// Puts the rows of a page into the result of a function. `arrange` puts the columns of `query_feed` into its order.
+///
+/// # Errors
+/// Those of `query_changes`.
+fn read<const N: usize>(
+    feed_name: Option<TextArg<'_>>,
+    top: Option<i64>,
+    with_notes: bool,
+    call: Call<'_>,
+    arrange: impl for<'v> Fn([Option<Value<'v>>; 10]) -> [Option<Value<'v>>; N],
+) -> Result<(), Error> {
+    let feed = checked(feed_name)?;
+    let top = required("top", arguments::top(top)?)?;
+    engine::require_one_server()?;
+    let feed = ChangeFeed::find(feed)?;
+    let mut result = ResultSet::open(call);
+    feed.read(top, with_notes, &mut |position, committed, change| {
+        let text = |text: &str| Text::new(text);
+        let bag = |bag: &[u8]| Bag::new(Properties::of_known_format(bag).unwrap_or_else(|| broken(&change)));
+        let (position, kind) = (text(&position.to_string()), text(change.kind.as_str()));
+        let relation = change.table.map(|(oid, _)| Value::oid(pg_sys::Oid::from(oid)));
+        let table = change.table.map(|(_, name)| text(name));
+        let (partition_key, row_key) = (change.partition_key.map(text), change.row_key.map(text));
+        let of_kind = change.kind.properties();
+        let properties = match &of_kind {
+            Some(properties) => Some(Bag::new(properties.as_properties())),
+            None => change.properties.map(bag),
+        };
+        let old_properties = change.old_properties.map(bag);
+        result.push(arrange([
+            Some(position.value()),
+            Some(Value::timestamptz(committed)),
+            Some(kind.value()),
+            relation,
+            table.as_ref().map(Text::value),
+            partition_key.as_ref().map(Text::value),
+            row_key.as_ref().map(Text::value),
+            change.timestamp.map(Value::timestamptz),
+            properties.as_ref().map(Bag::value),
+            old_properties.as_ref().map(Bag::value),
+        ]));
     })
+}
+
+/// Raises the error of a row whose bag is none.
+fn broken(change: &Change<'_>) -> ! {
+    broken_entity(
+        change.partition_key.unwrap_or_default(),
+        change.row_key.unwrap_or_default(),
+        "had bytes in its column properties that are not a property bag of a known format",
+    )
+}
+
+/// Writes a mark into PostgreSQL's log, and returns its position. If the transaction commits, `query_feed` gives the mark to the readers of this
+/// feed, and to no others.
+///
+/// Raises `InvalidInput` for a mark that is empty or has more than 256 bytes, `AuthorizationFailure` for a role without REPLICATION, and the
+/// errors of `query_changes`.
+#[pg_extern]
+fn mark_change_feed(feed_name: Option<TextArg<'_>>, mark: Option<TextArg<'_>>) -> String {
+    raising(|| {
+        let feed = checked(feed_name)?;
+        let mark = required("mark", mark)?.get();
+        if !(1..=MARK_BYTES).contains(&mark.len()) {
+            return Err(Error::argument(format!("A mark has 1 to {MARK_BYTES} bytes")));
+        }
+        prevent_if_read_only(c"mark_change_feed()");
+        engine::require_one_server()?;
+        Ok(ChangeFeed::find(feed)?.mark(mark)?.to_string())
+    })
+}
+
+/// Notes in PostgreSQL's log what a relation is as a table of the service, if the transaction has locked it. The event triggers of the extension
+/// call it for relations that are created, altered or dropped.
+#[pg_extern(strict)]
+fn note_definition(relation: pg_sys::Oid) {
+    feed_notes::note_definition(relation);
 }
 
 /// Confirms all changes of a feed up to a position, when the transaction commits: they do not come again. Their part of

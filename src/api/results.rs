@@ -33,6 +33,8 @@ sets_of! {
     Sweeps = external_sql_type "TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz, reason text)";
     /// The change feeds of a database.
     ChangeFeeds = external_sql_type "TABLE (feed_name text, table_names text[], is_active boolean, wal_status text, retained_bytes bigint, \"position\" text)";
+    /// Changes of entities, definitions of tables and marks, in the order of commits.
+    FeedRows = external_sql_type "TABLE (\"position\" text, committed timestamptz, kind text, relation oid, table_name text, partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, old_properties table_service.properties)";
     /// Changes of entities, in the order of commits.
     Changes = external_sql_type "TABLE (\"position\" text, committed timestamptz, table_name text, kind text, partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, old_properties table_service.properties)";
 }

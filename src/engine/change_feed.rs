@@ -5,16 +5,13 @@
 //! So a new slot begins where its transaction commits. The tables are locked against writes until then: nobody's change of them
 //! is before that position and not yet visible.
 
-use std::ops::ControlFlow;
-
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
 use table_service_model::Error;
-use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, Position};
-use table_service_model::pgoutput::Malformed;
+use table_service_model::change_feed::{Change, FeedName, Note, Position};
 
-use crate::postgres::cursor::Cursor;
+use super::feed_messages::Messages;
 use crate::postgres::definition::drop_objects;
 use crate::postgres::privileges::require_owner;
 use crate::postgres::raised::{caught, has_sqlstate, rethrow, rethrow_with};
@@ -22,7 +19,7 @@ use crate::postgres::replication_slot::{Action, is_standby, may_write};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::table_locks::{Mode, lock_all};
 use crate::postgres::types::value::{Text, Value};
-use crate::postgres::{catalog, citus, replication_slot};
+use crate::postgres::{catalog, citus, notes, replication_slot};
 use crate::storage::property_index::qualified_name;
 use crate::storage::table::{Table, not_found};
 
@@ -314,13 +311,32 @@ impl ChangeFeed {
         Ok(())
     }
 
-    /// Reads the changes that are not confirmed, in the order of commits. A page has at least `top` changes, if there are as many,
+    /// Writes a mark, which counts if this transaction commits. Returns where it ends in the log.
+    ///
+    /// # Errors
+    /// `ResourceNotFound` if a part of the feed is missing; `AuthorizationFailure` for a role without REPLICATION.
+    pub fn mark(&self, text: &str) -> Result<Position, Error> {
+        let (_, slot) = self.parts()?;
+        require_replication("marks")?;
+        if slot.is_lost {
+            with_hints(&self.name, || raise_lost(&slot.name));
+        }
+        let feed = &slot.name;
+        Ok(notes::write(&Note::Mark { feed, text }))
+    }
+
+    /// Reads the changes that are not confirmed, in the order of commits, with definitions and marks if `with_notes`. A page has at least `top` changes, if there are as many,
     /// and ends with a transaction. Each change goes to `sink` with the position of its transaction's end, and with the moment of
     /// the commit, in microseconds since 2000-01-01.
     ///
     /// # Errors
     /// Those of [`ChangeFeed::parts`], and `InternalError` for messages that cannot be read.
-    pub fn read(&self, top: u64, sink: &mut dyn FnMut(Position, i64, Change<'_>)) -> Result<(), Error> {
+    pub fn read(
+        &self,
+        top: u64,
+        with_notes: bool,
+        sink: &mut dyn FnMut(Position, i64, Change<'_>),
+    ) -> Result<(), Error> {
         let (publication, slot) = self.parts()?;
         if top == 0 {
             return Ok(());
@@ -334,18 +350,8 @@ impl ChangeFeed {
         }
         let is_idle = with_hints(&self.name, || {
             connect(|spi| {
-                let mut messages = Messages::of(slot, &publication.name, top);
-                let page = loop {
-                    let cursor = messages.open(spi);
-                    if let Some(page) = messages.page(&cursor, top, from)? {
-                        page.give(&cursor, sink)?;
-                        cursor.close();
-                        break page;
-                    }
-                    cursor.close();
-                    messages.limit = messages.limit.saturating_mul(4);
-                };
-                Ok::<bool, Error>(page.changes == 0)
+                let messages = Messages::of(&slot.name, &publication.name, with_notes);
+                messages.read(spi, top, from, sink)
             })
         })?;
         // Nothing of the feed is before this position. Without this, the log of other tables' changes would be kept for ever.
@@ -353,122 +359,6 @@ impl ChangeFeed {
             replication_slot::at_commit(&slot.name, Action::Passed(self.written));
         }
         Ok(())
-    }
-}
-
-/// The messages of a slot.
-struct Messages<'f> {
-    slot: Text,
-    /// As a list of names, quoted.
-    publications: Text,
-    publication: &'f str,
-    /// After how many messages PostgreSQL ends with the next transaction.
-    limit: i32,
-}
-
-impl<'f> Messages<'f> {
-    fn of(slot: &Slot, publication: &'f str, top: u64) -> Messages<'f> {
-        Messages {
-            slot: Text::new(&slot.name),
-            publications: Text::new(quote_identifier(publication).as_str()),
-            publication,
-            // A transaction with one change has three messages, and each table has two more.
-            limit: i32::try_from(top.saturating_mul(3).saturating_add(8)).unwrap_or(i32::MAX),
-        }
-    }
-
-    fn open<'c>(&self, spi: &'c Connection) -> Cursor<'c> {
-        const SQL: &str = "SELECT m.data FROM pg_catalog.pg_logical_slot_peek_binary_changes($1::pg_catalog.name, NULL, $2, 'proto_version', '1', 'binary', 'true', 'publication_names', $3) AS m";
-        let values = [self.slot.value(), Value::int4(self.limit), self.publications.value()];
-        Cursor::open(spi, SQL, &values)
-    }
-
-    fn decoder(&self) -> Decoder {
-        Decoder::new(catalog::DATA_SCHEMA, catalog::properties_type().to_u32())
-    }
-
-    fn unreadable(&self, reason: Malformed) -> Error {
-        Error::ChangesUnreadable {
-            reason: format!("The slot of the publication {} has given {reason}", self.publication),
-        }
-    }
-
-    /// Finds where the page ends. Returns `None` if there may be more messages than were asked for, and too few changes in these.
-    fn page(&self, cursor: &Cursor<'_>, top: u64, from: Position) -> Result<Option<Page<'_>>, Error> {
-        let mut page = Page {
-            messages: self,
-            ends: Vec::new(),
-            changes: 0,
-            from,
-        };
-        let mut decoder = self.decoder();
-        let (mut messages, mut of_transaction, mut failure) = (0, 0, None);
-        cursor.for_each(|row| {
-            messages += 1;
-            match decoder.decode(row.bytea(1).unwrap_or_default(), &mut |_| of_transaction += 1) {
-                Ok(Some(Boundary::End(end))) => {
-                    page.ends.push(end);
-                    if end > from {
-                        page.changes += of_transaction;
-                    }
-                    of_transaction = 0;
-                }
-                Ok(_) => {}
-                Err(error) => failure = Some(self.unreadable(error)),
-            }
-            if failure.is_some() || page.changes >= top {
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        });
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
-        let is_whole = page.changes >= top || messages < self.limit || self.limit == i32::MAX;
-        Ok(is_whole.then_some(page))
-    }
-}
-
-/// The transactions of a page.
-struct Page<'m> {
-    messages: &'m Messages<'m>,
-    /// Where each of them ends. The position of a change comes behind it.
-    ends: Vec<Position>,
-    /// How many changes it has. With none, everything that the slot has was read.
-    changes: u64,
-    /// Transactions up to here are confirmed.
-    from: Position,
-}
-
-impl Page<'_> {
-    fn give(&self, cursor: &Cursor<'_>, sink: &mut dyn FnMut(Position, i64, Change<'_>)) -> Result<(), Error> {
-        let mut ends = self.ends.iter().copied();
-        let Some(mut end) = ends.next() else {
-            return Ok(());
-        };
-        let mut decoder = self.messages.decoder();
-        let (mut committed, mut failure) = (0, None);
-        cursor.for_each(|row| {
-            let mut give = |change: Change<'_>| {
-                if end > self.from {
-                    sink(end, committed, change);
-                }
-            };
-            match decoder.decode(row.bytea(1).unwrap_or_default(), &mut give) {
-                Ok(Some(Boundary::Begin { committed: moment })) => committed = moment,
-                Ok(Some(Boundary::End(_))) => match ends.next() {
-                    Some(next) => end = next,
-                    None => return ControlFlow::Break(()),
-                },
-                Ok(None) => {}
-                Err(error) => {
-                    failure = Some(self.messages.unreadable(error));
-                    return ControlFlow::Break(());
-                }
-            }
-            ControlFlow::Continue(())
-        });
-        failure.map_or(Ok(()), Err)
     }
 }
 

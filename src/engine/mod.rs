@@ -8,6 +8,8 @@ pub mod deadline;
 pub mod distribution;
 pub mod explain;
 pub mod fan_out;
+pub mod feed_messages;
+pub mod feed_notes;
 pub mod gateway_access;
 pub mod inlining;
 pub mod matches;

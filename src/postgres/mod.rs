@@ -17,6 +17,7 @@ pub mod guc;
 pub mod hash;
 pub mod memory;
 pub mod nodes;
+pub mod notes;
 pub mod out_of_memory;
 pub mod privileges;
 pub mod procedure;

@@ -33,6 +33,7 @@ pub enum Message<'m> {
         commit: Lsn,
         /// When the transaction committed, in microseconds since 2000-01-01.
         committed: i64,
+        transaction: u32,
     },
     Commit {
         /// Where the commit ends.
@@ -132,8 +133,12 @@ impl<'m> Message<'m> {
             b'B' => {
                 let commit = input.lsn()?;
                 let committed = input.int64()?;
-                input.int32()?; // the transaction's number
-                Message::Begin { commit, committed }
+                let transaction = input.oid()?;
+                Message::Begin {
+                    commit,
+                    committed,
+                    transaction,
+                }
             }
             b'C' => {
                 input.byte()?; // flags
@@ -441,7 +446,8 @@ mod tests {
             [
                 Message::Begin {
                     commit: 0x16B_3700,
-                    committed: 817_000_000_000_000
+                    committed: 817_000_000_000_000,
+                    transaction: 735,
                 },
                 Message::Commit { end: 0x16B_3748 },
                 Message::Origin { name: b"elsewhere" },

@@ -164,4 +164,91 @@ BEGIN READ ONLY;
 SELECT create_change_feed('feed');
 :state
 ROLLBACK;
+-- What the relations are: definitions of tables and marks come with the changes, in the order of commits. Numbers stand for the OIDs.
+SELECT create_change_feed('all') IS NOT NULL AS made;
+CREATE VIEW definitions AS
+    SELECT dense_rank() OVER (ORDER BY "position"::pg_lsn) AS transaction, kind, dense_rank() OVER (ORDER BY relation) AS relation, table_name, row_key, properties
+    FROM query_feed('all') WITH ORDINALITY ORDER BY ordinality;
+CREATE TABLE table_service_data."Stock" OF entity (PRIMARY KEY (partition_key, row_key));
+ALTER PUBLICATION table_service_all ADD TABLE table_service_data."Stock";
+INSERT INTO table_service_data."Stock" VALUES ('p', '1', now(), '{}');
+-- Two names are exchanged in one transaction.
+BEGIN;
+INSERT INTO table_service_data."Stock" VALUES ('p', '2', now(), '{}');
+ALTER TABLE table_service_data."Stock" RENAME TO "Old";
+ALTER TABLE table_service_data."Items" RENAME TO "Stock";
+ALTER TABLE table_service_data."Old" RENAME TO "Items";
+SELECT insert_entity('Stock', 'p', '3', '{}') IS NOT NULL AS inserted;
+SELECT insert_entity('Items', 'p', '4', '{}') IS NOT NULL AS inserted;
+COMMIT;
+-- What is undone is not told, and neither is what changes no name.
+BEGIN;
+SAVEPOINT s;
+ALTER TABLE table_service_data."Stock" RENAME TO "Other";
+ROLLBACK TO s;
+ALTER TABLE table_service_data."Stock" SET (fillfactor = 90);
+ALTER TABLE table_service_data."Stock" ADD CHECK (true);
+COMMENT ON TABLE table_service_data."Stock" IS 'Goods';
+COMMIT;
+-- There and back, the first time by a statement for indexes.
+BEGIN;
+ALTER INDEX table_service_data."Stock" RENAME TO "Goods";
+ALTER TABLE table_service_data."Goods" RENAME TO "Stock";
+COMMIT;
+-- In and out of the schema and of the type.
+CREATE SCHEMA elsewhere;
+ALTER TABLE table_service_data."Stock" SET SCHEMA elsewhere;
+ALTER TABLE elsewhere."Stock" RENAME TO "Away";
+ALTER TABLE elsewhere."Away" SET SCHEMA table_service_data;
+ALTER TABLE table_service_data."Away" NOT OF;
+ALTER TABLE table_service_data."Away" ADD COLUMN note text;
+ALTER TABLE table_service_data."Away" DROP COLUMN note;
+ALTER TABLE table_service_data."Away" OF entity;
+-- Created and gone in one transaction, with a change between.
+BEGIN;
+SELECT create_table('Short');
+SELECT insert_entity('Short', 'p', '1', '{}') IS NOT NULL AS inserted;
+ALTER TABLE table_service_data."Short" RENAME TO "Shorter";
+SELECT delete_table('Shorter');
+COMMIT;
+-- All that a role owns, and what is no table of the service.
+CREATE ROLE feed_stranger;
+GRANT CREATE, USAGE ON SCHEMA table_service_data TO feed_stranger;
+SET ROLE feed_stranger;
+SELECT create_table('Strange') IS NOT NULL AS made, create_table('Stranger') IS NOT NULL AS made;
+CREATE TABLE table_service_data.other (a int);
+CREATE VIEW table_service_data.view AS SELECT;
+CREATE TEMPORARY TABLE passing OF entity;
+ALTER TABLE table_service_data.other RENAME TO another;
+RESET ROLE;
+DROP OWNED BY feed_stranger;
+DROP ROLE feed_stranger;
+SELECT * FROM definitions;
+SELECT (SELECT count(*) FROM query_feed('all', 1)) AS of_1, (SELECT count(*) FROM query_feed('all', 3)) AS of_3, (SELECT count(*) FROM query_changes('all')) AS changes;
+SELECT kind, table_name, relation = 'table_service_data."Away"'::regclass AS is_away, old_properties, "timestamp", partition_key FROM query_feed('all') WHERE kind = 'rename';
+
+-- Marks are those of one feed. Others can write what looks like one.
+SELECT create_change_feed('second') IS NOT NULL AS made;
+SELECT mark_change_feed('All', 'begin "1"') ~ '^[0-9A-F]+/[0-9A-F]+$' AS is_position;
+BEGIN;
+SELECT mark_change_feed('all', 'undone') IS NOT NULL AS marked;
+ROLLBACK;
+SELECT pg_logical_emit_message(true, 'table_service', 'forged') IS NOT NULL AS emitted, pg_logical_emit_message(false, 'table_service', repeat('x', 100)) IS NOT NULL AS emitted;
+SELECT kind, relation, table_name, properties FROM query_feed('all') WHERE kind = 'mark';
+SELECT count(*) FROM query_feed('second');
+SELECT call, pg_temp.outcome('SELECT ' || call)
+FROM (VALUES
+    ('query_feed(NULL)'), ('query_feed(''a b'')'), ('query_feed(''none'')'), ('query_feed(''all'', NULL)'), ('query_feed(''all'', -1)'),
+    ('mark_change_feed(NULL, ''m'')'), ('mark_change_feed(''none'', ''m'')'), ('mark_change_feed(''all'', NULL)'), ('mark_change_feed(''all'', '''')'),
+    ('mark_change_feed(''all'', repeat(''x'', 257))'), ('mark_change_feed(''all'', repeat(''ä'', 128)) IS NULL'), ('note_definition(NULL)'), ('note_definition(0)')) AS v (call);
+BEGIN READ ONLY;
+SELECT count(*) > 0 AS is_read FROM query_feed('all');
+SELECT mark_change_feed('all', 'm');
+:state
+ROLLBACK;
+DROP VIEW definitions;
+DROP SCHEMA elsewhere;
+SELECT drop_change_feed('all'), drop_change_feed('second');
+ALTER TABLE table_service_data."Away" RENAME TO "Stock";
+SELECT delete_table('Stock');
 SELECT delete_table(name) FROM unnest(ARRAY['Orders', 'Items']) AS name;

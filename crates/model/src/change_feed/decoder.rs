@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::str;
 
-use super::Position;
+use super::{NOTE_PREFIX, Notary, Note, Position};
 use crate::pgoutput::{Column, Datum, Malformed, Message, Oid, Old, Relation, Tuple};
 use crate::{PropertiesBuf, PropertiesBuilder, Value};
 
@@ -11,9 +11,9 @@ use crate::{PropertiesBuf, PropertiesBuilder, Value};
 const TEXT: Oid = 25;
 const TIMESTAMPTZ: Oid = 1184;
 
-/// The kind of change of an entity, or of all entities of a table.
+/// The kind of change of an entity, of all entities of a table, or of a table's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Kind<'m> {
     Insert,
     Update,
     Delete,
@@ -21,9 +21,17 @@ pub enum Kind {
     Clear,
     /// Changes of the table in this transaction cannot be read. It comes once, in the place of the first of them.
     Gap(Gap),
+    /// The relation has become a table of the service.
+    Create,
+    /// The table had another name, this one.
+    Rename(&'m str),
+    /// The relation is no table of the service any more.
+    Drop,
+    /// A text that a reader of the feed has written.
+    Mark(&'m str),
 }
 
-impl Kind {
+impl Kind<'_> {
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Insert => "insert",
@@ -31,7 +39,25 @@ impl Kind {
             Kind::Delete => "delete",
             Kind::Clear => "clear",
             Kind::Gap(_) => "gap",
+            Kind::Create => "create",
+            Kind::Rename(_) => "rename",
+            Kind::Drop => "drop",
+            Kind::Mark(_) => "mark",
         }
+    }
+
+    /// Returns what more the kind says, as a bag, which stands where changes of entities have their properties.
+    pub fn properties(self) -> Option<PropertiesBuf> {
+        let (name, value) = match self {
+            Kind::Gap(gap) => ("Reason", gap.reason()),
+            Kind::Rename(before) => ("Before", before),
+            Kind::Mark(text) => ("Mark", text),
+            _ => return None,
+        };
+        let mut builder = PropertiesBuilder::new();
+        // No name is there twice, and no limit is near.
+        let _ = builder.push(name.into(), Value::String(value));
+        Some(builder.finish().unwrap_or_else(|_| PropertiesBuf::empty()))
     }
 }
 
@@ -45,14 +71,6 @@ pub enum Gap {
 }
 
 impl Gap {
-    /// Returns the reason as a bag, which stands where changes have their properties.
-    pub fn properties(self) -> PropertiesBuf {
-        let mut builder = PropertiesBuilder::new();
-        // No name is there twice, and no limit is near.
-        let _ = builder.push("Reason".into(), Value::String(self.reason()));
-        builder.finish().unwrap_or_else(|_| PropertiesBuf::empty())
-    }
-
     /// Returns the reason, and what mends the table.
     fn reason(self) -> &'static str {
         match self {
@@ -66,12 +84,13 @@ impl Gap {
     }
 }
 
-/// A change of a table of the service.
+/// A change of a table of the service, or a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change<'m> {
-    pub table: &'m str,
-    pub kind: Kind,
-    /// The keys are `None` in [`Kind::Clear`] and [`Kind::Gap`], and where a table of the user's own shape has NULL.
+    /// `None` for [`Kind::Mark`].
+    pub table: Named<'m>,
+    pub kind: Kind<'m>,
+    /// The keys are those of entities. They are `None` where a table of the user's own shape has NULL.
     pub partition_key: Option<&'m str>,
     pub row_key: Option<&'m str>,
     /// The Timestamp after the change, in microseconds since 2000-01-01.
@@ -106,7 +125,6 @@ impl From<Malformed> for Unreadable {
 }
 
 /// Makes changes of messages. It keeps what the messages say of tables.
-#[derive(Debug)]
 pub struct Decoder {
     schema: &'static str,
     properties_type: Oid,
@@ -114,13 +132,27 @@ pub struct Decoder {
     tables: Tables,
     /// The tables that have a gap in this transaction.
     gaps: HashSet<Oid>,
+    notes: Option<Notes>,
+}
+
+/// What notes have said.
+struct Notes {
+    notary: Notary,
+    /// The feed whose marks are read.
+    feed: String,
+    transaction: u32,
+    /// The names of tables of the service as the notes of this transaction have said. `None` for what is no table of it.
+    names: HashMap<Oid, Option<String>>,
 }
 
 type Tables = HashMap<Oid, Option<Table>>;
 
+/// A table, and the name that it had then.
+pub type Named<'m> = Option<(Oid, &'m str)>;
+
 /// A table of the service.
-#[derive(Debug)]
 struct Table {
+    oid: Oid,
     name: String,
     /// Whether messages have the columns of an entity.
     is_whole: bool,
@@ -136,7 +168,20 @@ impl Decoder {
             properties_type,
             tables: HashMap::new(),
             gaps: HashSet::new(),
+            notes: None,
         }
+    }
+
+    /// Reads notes too: definitions of tables, and the marks of this feed.
+    #[must_use]
+    pub fn with_notes(mut self, notary: Notary, feed: String) -> Decoder {
+        self.notes = Some(Notes {
+            notary,
+            feed,
+            transaction: 0,
+            names: HashMap::new(),
+        });
+        self
     }
 
     /// Reads the next message, whose values must be in binary form and whose texts must be UTF-8. The changes that it stands for
@@ -145,14 +190,16 @@ impl Decoder {
     ///
     /// # Errors
     /// [`Malformed`] for bytes that are no such message.
-    pub fn decode<'m>(
-        &'m mut self,
-        message: &'m [u8],
-        sink: &mut dyn FnMut(Change<'m>),
-    ) -> Result<Option<Boundary>, Malformed> {
+    pub fn decode(&mut self, message: &[u8], sink: &mut dyn FnMut(Change<'_>)) -> Result<Option<Boundary>, Malformed> {
         match Message::parse(message)? {
-            Message::Begin { committed, .. } => {
+            Message::Begin {
+                committed, transaction, ..
+            } => {
                 self.gaps.clear();
+                if let Some(notes) = &mut self.notes {
+                    notes.transaction = transaction;
+                    notes.names.clear();
+                }
                 return Ok(Some(Boundary::Begin { committed }));
             }
             Message::Commit { end } => return Ok(Some(Boundary::End(Position(end)))),
@@ -161,7 +208,7 @@ impl Decoder {
                 self.tables.insert(relation.oid, table);
             }
             Message::Insert { relation, new } => give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
-                sink(change(&table.name, Kind::Insert, &Columns::of(&new, None)?, None));
+                sink(change(table.named(), Kind::Insert, &Columns::of(&new, None)?, None));
                 Ok(())
             })?,
             Message::Update { relation, old, new } => {
@@ -169,22 +216,27 @@ impl Decoder {
                     if !table.has_keys || old.as_ref().is_some_and(lacks_keys) {
                         return Err(Unreadable::Gap(Gap::Keys));
                     }
-                    Ok(update(&table.name, old.as_ref(), &new, sink)?)
+                    Ok(update(table.named(), old.as_ref(), &new, sink)?)
                 })?;
             }
             Message::Delete { relation, old } => give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
                 if lacks_keys(&old) {
                     return Err(Unreadable::Gap(Gap::Keys));
                 }
-                sink(deletion(&table.name, &old)?);
+                sink(deletion(table.named(), &old)?);
                 Ok(())
             })?,
             Message::Truncate { relations } => {
                 for relation in relations {
                     give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
-                        sink(change(&table.name, Kind::Clear, &Columns::default(), None));
+                        sink(change(table.named(), Kind::Clear, &Columns::default(), None));
                         Ok(())
                     })?;
+                }
+            }
+            Message::Emitted { prefix, content, .. } if prefix == NOTE_PREFIX.as_bytes() => {
+                if let Some(notes) = &mut self.notes {
+                    notes.take(content, sink);
                 }
             }
             Message::Origin { .. } | Message::Type { .. } | Message::Emitted { .. } => {}
@@ -212,10 +264,39 @@ impl Decoder {
         }
         let is_key = |column: usize| relation.columns.get(column).is_some_and(|column| column.is_key);
         Ok(Some(Table {
+            oid: relation.oid,
             name: utf8(relation.name)?.to_owned(),
             is_whole,
             has_keys: is_key(0) && is_key(1),
         }))
+    }
+}
+
+impl Notes {
+    /// Reads a message: a definition that changes something, or a mark of the feed.
+    fn take(&mut self, message: &[u8], sink: &mut dyn FnMut(Change<'_>)) {
+        let mut give = |table, kind| sink(change(table, kind, &Columns::default(), None));
+        let (relation, before, now) = match self.notary.read(self.transaction, message) {
+            Some(Note::Definition { relation, before, now }) => (relation, before, now),
+            Some(Note::Mark { feed, text }) if feed == self.feed => return give(None, Kind::Mark(text)),
+            Some(Note::Mark { .. }) | None => return,
+        };
+        let told = self.names.insert(relation, now.map(str::to_owned));
+        let before = told.as_ref().map_or(before, Option::as_deref);
+        match (before, now) {
+            (Some(before), None) => give(Some((relation, before)), Kind::Drop),
+            (None, Some(now)) => give(Some((relation, now)), Kind::Create),
+            (Some(before), Some(now)) if before != now => {
+                give(Some((relation, now)), Kind::Rename(before));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Table {
+    fn named(&self) -> Named<'_> {
+        Some((self.oid, &self.name))
     }
 }
 
@@ -224,8 +305,8 @@ fn give<'m>(
     tables: &'m Tables,
     gaps: &mut HashSet<Oid>,
     relation: Oid,
-    sink: &mut dyn FnMut(Change<'m>),
-    read: impl FnOnce(&'m Table, &mut dyn FnMut(Change<'m>)) -> Result<(), Unreadable>,
+    sink: &mut dyn FnMut(Change<'_>),
+    read: impl FnOnce(&'m Table, &mut dyn FnMut(Change<'_>)) -> Result<(), Unreadable>,
 ) -> Result<(), Malformed> {
     let table = match tables.get(&relation) {
         Some(Some(table)) => table,
@@ -241,7 +322,7 @@ fn give<'m>(
         Err(Unreadable::Malformed(malformed)) => Err(malformed),
         Err(Unreadable::Gap(gap)) => {
             if gaps.insert(relation) {
-                sink(change(&table.name, Kind::Gap(gap), &Columns::default(), None));
+                sink(change(table.named(), Kind::Gap(gap), &Columns::default(), None));
             }
             Ok(())
         }
@@ -315,7 +396,7 @@ impl<'m> Columns<'m> {
     }
 }
 
-fn change<'m>(table: &'m str, kind: Kind, columns: &Columns<'m>, old_properties: Option<&'m [u8]>) -> Change<'m> {
+fn change<'m>(table: Named<'m>, kind: Kind<'m>, columns: &Columns<'m>, old_properties: Option<&'m [u8]>) -> Change<'m> {
     Change {
         table,
         kind,
@@ -327,7 +408,7 @@ fn change<'m>(table: &'m str, kind: Kind, columns: &Columns<'m>, old_properties:
     }
 }
 
-fn deletion<'m>(table: &'m str, old: &Old<'m>) -> Result<Change<'m>, Malformed> {
+fn deletion<'m>(table: Named<'m>, old: &Old<'m>) -> Result<Change<'m>, Malformed> {
     let columns = Columns::of(old.tuple(), None)?;
     let keys = Columns {
         partition_key: columns.partition_key,
@@ -338,10 +419,10 @@ fn deletion<'m>(table: &'m str, old: &Old<'m>) -> Result<Change<'m>, Malformed> 
 }
 
 fn update<'m>(
-    table: &'m str,
+    table: Named<'m>,
     old: Option<&Old<'m>>,
     new: &Tuple<'m>,
-    sink: &mut dyn FnMut(Change<'m>),
+    sink: &mut dyn FnMut(Change<'_>),
 ) -> Result<(), Malformed> {
     let after = Columns::of(new, old)?;
     let Some(old) = old else {
@@ -432,7 +513,7 @@ mod tests {
             let bag = |bag: Option<&[u8]>| bag.map_or("-".to_owned(), |bag| String::from_utf8_lossy(bag).into_owned());
             lines.push(format!(
                 "{} {} {} {} {} {} {}",
-                change.table,
+                change.table.map_or("-", |(_, name)| name),
                 change.kind.as_str(),
                 change.partition_key.unwrap_or("-"),
                 change.row_key.unwrap_or("-"),
@@ -566,7 +647,7 @@ mod tests {
     #[test]
     fn a_gap_has_its_reason_as_a_property() {
         for gap in [Gap::Columns, Gap::Keys] {
-            let bag = gap.properties();
+            let bag = Kind::Gap(gap).properties().unwrap();
             assert_eq!(bag.as_properties().get("Reason"), Some(Value::String(gap.reason())));
         }
     }

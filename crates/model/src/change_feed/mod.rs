@@ -14,10 +14,12 @@
 //! ```
 
 mod decoder;
+mod notes;
 
 use std::fmt;
 
 pub use decoder::{Boundary, Change, Decoder, Gap, Kind};
+pub use notes::{MARK_BYTES, NOTE_PREFIX, Notary, Note};
 
 use crate::error::Error;
 use crate::pgoutput::Lsn;
@@ -55,7 +57,7 @@ impl<'n> FeedName<'n> {
     }
 
     /// Returns the name in lower case.
-    fn fold(self) -> String {
+    pub fn fold(self) -> String {
         self.0.to_ascii_lowercase()
     }
 

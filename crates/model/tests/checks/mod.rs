@@ -69,6 +69,8 @@ pub fn changes(mut bytes: &[u8]) -> Vec<String> {
                 Kind::Delete => assert_eq!((change.timestamp, change.properties), (None, None)),
                 Kind::Insert => assert_eq!(change.old_properties, None),
                 Kind::Update => {}
+                // Without a secret no message is a note.
+                Kind::Create | Kind::Rename(_) | Kind::Drop | Kind::Mark(_) => unreachable!("{change:?}"),
             }
             let bag = |bag: Option<&[u8]>| match bag.map(Properties::validate) {
                 Some(Ok(bag)) => utf8(properties_to_json(bag)),
@@ -78,7 +80,7 @@ pub fn changes(mut bytes: &[u8]) -> Vec<String> {
             lines.push(format!(
                 "{} {} {} {} {} {}",
                 change.kind.as_str(),
-                change.table,
+                change.table.map_or("-", |(_, name)| name),
                 change.partition_key.unwrap_or("-"),
                 change.row_key.unwrap_or("-"),
                 bag(change.properties),

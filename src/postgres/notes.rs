@@ -1,0 +1,71 @@
+//! Notes in PostgreSQL's log, and what they say of relations.
+
+use pgrx::prelude::*;
+use table_service_model::change_feed::{NOTE_PREFIX, Notary, Note, Position};
+
+use super::spi::c_string;
+
+/// Returns who writes and reads the notes of this server. The secret is the one that initdb has made for log-ins of roles that do not
+/// exist: it is in `pg_control`, standbys have the same, and no SQL function shows it.
+pub fn notary() -> Notary {
+    const BYTES: usize = pg_sys::MOCK_AUTH_NONCE_LEN as usize;
+    // SAFETY: the function returns the address of that many bytes in shared memory. Nobody changes them.
+    Notary::new(unsafe { &*pg_sys::GetMockAuthenticationNonce().cast::<[u8; BYTES]>() })
+}
+
+/// Writes a note. It counts if this transaction commits. Returns where it ends in the log.
+pub fn write(note: &Note<'_>) -> Position {
+    let prefix = c_string(NOTE_PREFIX);
+    // SAFETY: a transaction is running, which may write. The prefix is a C string, and the message has that many bytes.
+    unsafe {
+        let transaction = pg_sys::GetTopTransactionId().into_inner();
+        let message = notary().write(transaction, note);
+        let (bytes, is_transactional) = (message.as_ptr().cast(), true);
+        #[cfg(not(since_pg17))]
+        let end = pg_sys::LogLogicalMessage(prefix.as_ptr(), bytes, message.len(), is_transactional);
+        #[cfg(since_pg17)]
+        let end = pg_sys::LogLogicalMessage(prefix.as_ptr(), bytes, message.len(), is_transactional, false);
+        Position(end)
+    }
+}
+
+/// Returns whether this transaction holds a lock on a relation, so that nobody else renames, moves or drops it before the transaction ends.
+pub fn is_locked(relation: pg_sys::Oid) -> bool {
+    let any = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+    // SAFETY: the function takes any OID, and reads the locks of this process.
+    unsafe { pg_sys::CheckRelationOidLockedByMe(relation, any, true) }
+}
+
+/// Takes something of the row of a relation without what this transaction has changed. `None` if there is none. Nobody else changes the
+/// row of a relation that [is locked](is_locked).
+pub fn row_before_transaction<R>(
+    relation: pg_sys::Oid,
+    take: impl FnOnce(&pg_sys::FormData_pg_class) -> R,
+) -> Option<R> {
+    // SAFETY: a transaction is running. The active snapshot is a copy, without the commands of this transaction, which is taken off the stack
+    // again. The row is one of `pg_class`, and is valid until the scan ends. After an error PostgreSQL ends the scan and takes the snapshot off.
+    unsafe {
+        pg_sys::InvalidateCatalogSnapshot();
+        pg_sys::PushCopiedSnapshot(pg_sys::GetCatalogSnapshot(pg_sys::RelationRelationId));
+        let snapshot = pg_sys::GetActiveSnapshot();
+        (*snapshot).curcid = 0;
+        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+        let catalog = pg_sys::table_open(pg_sys::RelationRelationId, lock);
+        let mut key = pg_sys::ScanKeyData::default();
+        pg_sys::ScanKeyInit(
+            &mut key,
+            pg_sys::Anum_pg_class_oid as pg_sys::AttrNumber,
+            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+            pg_sys::RegProcedure::from(pg_sys::F_OIDEQ),
+            relation.into(),
+        );
+        let index = pg_sys::Oid::from(pg_sys::ClassOidIndexId);
+        let scan = pg_sys::systable_beginscan(catalog, index, true, snapshot, 1, &mut key);
+        let row = pg_sys::systable_getnext(scan);
+        let taken = (!row.is_null()).then(|| take(&*pg_sys::GETSTRUCT(row).cast()));
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(catalog, lock);
+        pg_sys::PopActiveSnapshot();
+        taken
+    }
+}
