@@ -1,6 +1,8 @@
 //! Command lines of all programs: the meaning of environment variables, and errors that repeat no value of an argument, because a key
 //! or a URL may stand in the wrong place.
 
+pub mod created;
+pub mod failure;
 pub mod files;
 pub mod printable;
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use table_service_archive::{At, Moment};
 use table_service_model::{Secret, Ticks};
 
-use crate::archive::{At, Moment};
 use crate::files::{FileOptions, ReadOptions};
 use crate::sql::DatabaseOptions;
 use crate::write::OnConflict;

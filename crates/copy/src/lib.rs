@@ -6,12 +6,10 @@
 //! Entities that a filter selects are counted or deleted range by range too, by their keys. An archive keeps the changes of
 //! a database, and is a source as of any moment.
 
-mod archive;
+mod archived;
 mod bulk;
 pub mod cli;
-mod created;
 mod endpoint;
-mod failure;
 pub mod files;
 mod interrupt;
 mod location;
@@ -35,4 +33,4 @@ mod verify;
 mod workers;
 mod write;
 
-use table_service_command_line::printable;
+use table_service_command_line::{created, failure, printable};

@@ -3,7 +3,7 @@
 use table_service_model::Ticks;
 use tokio::sync::mpsc::{Sender, channel};
 
-use crate::archive::ArchiveSource;
+use crate::archived::ArchiveSource;
 use crate::cli::{Options, Work};
 use crate::failure::Failure;
 use crate::files::{FileSource, FileTarget, POLICIES_ENDING, SERVICE_FILE};

@@ -5,88 +5,31 @@ use std::path::PathBuf;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use table_service_model::entity::Entity;
-use table_service_model::json::{Metadata, ParsedEntity, append_members, parse_entity};
-use table_service_model::projection::Projection;
-use table_service_model::{Error, PropertiesBuf, Ticks};
 
-pub use table_service_files::reason;
+pub use table_service_files::{Key, MOST_TABLES, Record, reason};
 
 use crate::printable;
 
-/// How many tables a place may have, so that the list of them fits into memory.
-pub const MOST_TABLES: usize = 100_000;
+/// What the digests of one comparison depend on.
+pub struct DigestSecret([u8; 64]);
 
-/// One entity.
-#[derive(Debug, Clone)]
-pub struct Record {
-    pub partition_key: String,
-    pub row_key: String,
-    pub timestamp: Option<Ticks>,
-    pub properties: PropertiesBuf,
-}
-
-impl Record {
-    /// Reads an entity in the payload form of the service.
-    pub fn from_json(json: &str) -> Result<Record, Error> {
-        parse_entity(json).map(Record::from)
+impl DigestSecret {
+    pub fn random() -> DigestSecret {
+        DigestSecret(rand::random())
     }
 
-    /// The bytes that it takes in memory, roughly.
-    pub fn weight(&self) -> usize {
-        self.partition_key.len() + self.row_key.len() + self.properties.as_bytes().len() + 128
-    }
-
-    pub fn key(&self) -> Key {
-        Key {
-            partition_key: self.partition_key.clone(),
-            row_key: self.row_key.clone(),
-        }
-    }
-
-    pub fn as_entity(&self) -> Entity<'_> {
-        Entity {
-            partition_key: Some(&self.partition_key),
-            row_key: Some(&self.row_key),
-            timestamp: self.timestamp,
-            properties: self.properties.as_properties(),
-        }
-    }
-
-    /// Appends the entity as a JSON object with its types, from which it can be read back.
-    pub fn write_json(&self, out: &mut Vec<u8>) {
-        out.push(b'{');
-        append_members(out, &self.as_entity(), &Projection::All, Metadata::Minimal);
-        out.push(b'}');
-    }
-
-    pub fn json(&self) -> String {
-        let mut out = Vec::new();
-        self.write_json(&mut out);
-        String::from_utf8(out).unwrap_or_default()
-    }
-
-    /// A number that is spread evenly over all keys and does not depend on any order of keys.
-    pub fn key_hash(&self) -> u64 {
-        key_hash(&self.partition_key, Some(&self.row_key))
-    }
-
-    pub fn partition_hash(&self) -> u64 {
-        key_hash(&self.partition_key, None)
-    }
-
-    /// The digest of keys and properties under a secret; a bag has one representation. Timestamps count in microseconds, because a
+    /// The digest of keys and properties under this secret; a bag has one representation. Timestamps count in microseconds, because a
     /// database keeps no more. Without the secret it looks like a random number.
-    pub fn digest(&self, secret: &DigestSecret, with_timestamp: bool) -> u128 {
-        let mut hash = Hmac::<Sha256>::new(&secret.0.into());
-        let micros = self
+    pub fn digest(&self, record: &Record, with_timestamp: bool) -> u128 {
+        let mut hash = Hmac::<Sha256>::new(&self.0.into());
+        let micros = record
             .timestamp
             .filter(|_| with_timestamp)
             .map(|time| time.to_postgres_micros().to_le_bytes());
         for part in [
-            self.partition_key.as_bytes(),
-            self.row_key.as_bytes(),
-            self.properties.as_bytes(),
+            record.partition_key.as_bytes(),
+            record.row_key.as_bytes(),
+            record.properties.as_bytes(),
             micros.as_ref().map_or(&[], |micros| micros),
         ] {
             hash.update(&part.len().to_le_bytes());
@@ -97,47 +40,6 @@ impl Record {
             .first_chunk::<16>()
             .map_or(0, |bytes| u128::from_le_bytes(*bytes))
     }
-}
-
-/// What the digests of one comparison depend on.
-pub struct DigestSecret([u8; 64]);
-
-impl DigestSecret {
-    pub fn random() -> DigestSecret {
-        DigestSecret(rand::random())
-    }
-}
-
-impl From<ParsedEntity> for Record {
-    fn from(parsed: ParsedEntity) -> Record {
-        Record {
-            partition_key: parsed.partition_key,
-            row_key: parsed.row_key,
-            timestamp: parsed.timestamp,
-            properties: parsed.properties,
-        }
-    }
-}
-
-/// FNV-1a with a final mix: it is for spreading, not for comparing.
-fn key_hash(partition_key: &str, row_key: Option<&str>) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    partition_key.bytes().for_each(&mut add);
-    if let Some(row_key) = row_key {
-        add(0xff);
-        row_key.bytes().for_each(&mut add);
-    }
-    hash ^= hash >> 32;
-    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    hash ^ (hash >> 29)
-}
-
-/// The key of an entity.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
-    pub partition_key: String,
-    pub row_key: String,
 }
 
 /// A part of a table that is read on its own, in an order that the source keeps.
@@ -252,16 +154,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_read_back_exactly() {
-        let json = r#"{"PartitionKey":"p","RowKey":"r 😀'","Timestamp":"2020-01-01T00:00:00.1234567Z","B@odata.type":"Edm.Binary","B":"AAE=","D":1.0,"I":1,"L@odata.type":"Edm.Int64","L":"-9223372036854775808","N@odata.type":"Edm.Double","N":"NaN","Z":-0.0}"#;
-        let record = Record::from_json(json).unwrap();
-        assert_eq!(record.json(), json);
-    }
-
-    #[test]
     fn digests_tell_types_keys_and_timestamps_apart() {
         let secret = DigestSecret::random();
-        let digest = |json: &str, times| Record::from_json(json).unwrap().digest(&secret, times);
+        let digest = |json: &str, times| secret.digest(&Record::from_json(json).unwrap(), times);
         let base = r#"{"PartitionKey":"a","RowKey":"b","X":0.0}"#;
         for other in [
             r#"{"PartitionKey":"ab","RowKey":"","X":0.0}"#,
@@ -274,7 +169,7 @@ mod tests {
         let timed = r#"{"PartitionKey":"a","RowKey":"b","Timestamp":"2020-01-01T00:00:00Z","X":0.0}"#;
         assert_eq!(digest(base, false), digest(timed, false));
         assert_ne!(digest(base, true), digest(timed, true));
-        let other = Record::from_json(base).unwrap().digest(&DigestSecret::random(), false);
+        let other = DigestSecret::random().digest(&Record::from_json(base).unwrap(), false);
         assert_ne!(digest(base, false), other, "the next comparison has other digests");
     }
 }

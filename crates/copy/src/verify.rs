@@ -150,7 +150,7 @@ impl Verify {
                 .map(|record| {
                     (
                         bucket_of(record),
-                        record.digest(&secret, with_timestamps),
+                        secret.digest(record, with_timestamps),
                         record.weight() as u64,
                     )
                 })

@@ -446,7 +446,7 @@ impl Suites<'_> {
             Caught::ByTheCopyProgram => {
                 // Some of its tests start one.
                 cargo("build -p table_service_gateway")?;
-                cargo("test -p table_service_copy --lib --test copy --no-run")
+                cargo("test -p table_service_archive -p table_service_copy --lib --test copy --no-run")
             }
             Caught::ByTheEmulator => cargo("test -p table_service_emulator --no-run"),
             Caught::OnAServer | Caught::OnACluster => self.install(),
@@ -466,7 +466,7 @@ impl Suites<'_> {
                 ("test -p table_service_gateway --test gateway --", &GATEWAY_TESTS),
             ],
             Caught::ByTheCopyProgram => &[
-                ("test -p table_service_copy --lib", &[]),
+                ("test -p table_service_archive -p table_service_copy --lib", &[]),
                 ("test -p table_service_copy --test copy --", &COPY_TESTS),
             ],
             Caught::ByTheEmulator => &[("test -p table_service_emulator", &[])],

@@ -6,13 +6,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use crate::modules::{Crate, Kind, Mention, Module};
 
 /// The crates of the product and the program that builds and tests them, each with those of them that it may import.
-const CRATES: [(&str, &[&str]); 10] = [
+const CRATES: [(&str, &[&str]); 11] = [
     ("table_service", &["table_service_model"]),
+    (
+        "table_service_archive",
+        &[
+            "table_service_command_line",
+            "table_service_files",
+            "table_service_model",
+        ],
+    ),
     ("table_service_command_line", &["table_service_model"]),
     ("table_service_connect", &["table_service_model"]),
     (
         "table_service_copy",
         &[
+            "table_service_archive",
             "table_service_command_line",
             "table_service_connect",
             "table_service_files",

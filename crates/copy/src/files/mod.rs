@@ -8,6 +8,6 @@ mod source;
 mod target;
 
 pub use format::{FileOptions, Format, Layout, POLICIES_ENDING, ReadOptions, SERVICE_FILE};
-pub use read::{WINDOW_LOG, count};
+pub use read::count;
 pub use source::FileSource;
 pub use target::{FileTarget, Writer};

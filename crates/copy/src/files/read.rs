@@ -6,7 +6,7 @@ use std::path::Path;
 
 use table_service_files::json::Objects;
 use table_service_files::lines::{self, Line};
-use table_service_files::{Columns, Fault, Guess, Input, LineColumn, Row, payload};
+use table_service_files::{Columns, Fault, Guess, Input, LineColumn, Row, WINDOW_LOG, payload};
 
 use crate::failure::Failure;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record, Reject, reason};
@@ -15,9 +15,6 @@ use super::azurite;
 use super::format::{Format, Layout};
 
 const BUFFER: usize = 1 << 16;
-/// The largest window that a compressed file may ask for, as a power of two: 8 MiB, which every decoder has to have (RFC
-/// 8878, 3.1.1.1.2), and which `zstd` does not exceed without --ultra or --long.
-pub const WINDOW_LOG: u32 = 23;
 /// How much of the text of a record is shown.
 const SHOWN: usize = 4096;
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use table_service_archive::{
+    Base, BaseWriter, Contents, Directory, Ended, Epoch, Fold, Folded, Gap, Manifest, Moment, Position, SegmentWriter,
+    Table, Until, WhyEnded, check, is_selected, is_selection, list, pruned,
+};
 use table_service_model::table_name;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::{JoinHandle, block_in_place};
 
-use crate::archive::{
-    Base, BaseWriter, Contents, Directory, Ended, Epoch, Fold, Folded, Gap, Manifest, Moment, Position, SegmentWriter,
-    Table, Until, WhyEnded, check, is_selected, is_selection, list, pruned,
-};
 use crate::cli::ArchiveArguments;
 use crate::failure::{Failure, exit};
 use crate::interrupt::{overdue, pause, stop_on_signal};

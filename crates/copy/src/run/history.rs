@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{BufWriter, ErrorKind, Write};
 
 use serde_json::{Map, Value};
+use table_service_archive::{Archive, Version};
 use tokio::task::block_in_place;
 
-use crate::archive::{Archive, Version};
 use crate::cli::{HistoryArguments, HistoryFormat};
 use crate::failure::{Failure, exit};
 use crate::output;
@@ -18,7 +18,12 @@ pub fn history(arguments: &HistoryArguments) -> Result<u8, Failure> {
         let selection = Selection::read(Some(&arguments.filter))?;
         let archive = Archive::open(&arguments.from)?;
         let mut out = BufWriter::new(output::for_data()?);
-        let (epochs, notes) = archive.history(&arguments.table, &selection, arguments.since, arguments.until)?;
+        let (epochs, notes) = archive.history(
+            &arguments.table,
+            &|record| selection.selects(record),
+            arguments.since,
+            arguments.until,
+        )?;
         for note in notes {
             tell(&format!("table-service-copy: {note}"));
         }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use table_service_archive::{Archive, Wanted};
 use table_service_model::table_name;
 use tokio::task::block_in_place;
 
-use crate::archive::{Archive, Wanted};
+use crate::archived::ArchiveSource;
 use crate::cli::RestoreArguments;
 use crate::failure::{Failure, exit};
 use crate::interrupt::stop_on_signal;
@@ -18,6 +19,7 @@ use crate::printable::tell;
 use crate::progress::Counters;
 use crate::report::Report;
 use crate::resume::{Job, Journal};
+use crate::selection::Selection;
 use crate::write::{OnConflict, WriteMode};
 
 use super::rounds::round;
@@ -41,11 +43,12 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         at: arguments.at,
         table: arguments.table.as_deref(),
         named: arguments.named.as_deref(),
-        filter: arguments.filter.as_deref(),
         allow_gaps: arguments.allow_gaps,
     };
     // Everything that is needed is read and checked before anything is written.
-    let (source, notes) = block_in_place(|| Archive::open(&arguments.from)?.source(&wanted))?;
+    let selection = Selection::read(arguments.filter.as_deref())?;
+    let (restored, notes) = block_in_place(|| Archive::open(&arguments.from)?.restored(&wanted))?;
+    let source = ArchiveSource::new(restored, selection);
     for note in &notes {
         tell(&format!("table-service-copy: {note}"));
     }

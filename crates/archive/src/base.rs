@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 
-use crate::record::Record;
+use table_service_files::Record;
 
-use super::directory::Directory;
-use super::fold::Visitor;
-use super::manifest::{Base, Contents, Manifest, Moment, Position, Table};
-use super::plan::{At, Point, needed, point, prune};
-use super::read::Checker;
-use super::state::{State, Versions};
-use super::write::BaseWriter;
+use crate::directory::Directory;
+use crate::fold::Visitor;
+use crate::manifest::{Base, Contents, Manifest, Moment, Position, Table};
+use crate::plan::{At, Point, needed, point, prune};
+use crate::read::Checker;
+use crate::state::{State, Versions};
+use crate::write::BaseWriter;
 
 /// New bases that are to be made. The database is not read for them.
 pub struct Fold {

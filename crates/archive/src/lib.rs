@@ -17,18 +17,18 @@ mod open;
 mod plan;
 mod read;
 mod sort;
-mod source;
 mod state;
 mod write;
 
 pub use base::{Fold, Folded, pruned};
 pub use check::{check, list};
-pub use directory::Directory;
+pub use directory::{Directory, Reading};
+pub use fold::Visitor;
 pub use history::Version;
 pub use manifest::{
     Base, Contents, Ended, Epoch, Gap, Manifest, Moment, Position, Table, Until, WhyEnded, is_selected, is_selection,
 };
-pub use open::{Archive, Wanted};
+pub use open::{Archive, Named, Restored, Wanted};
 pub use plan::At;
-pub use source::ArchiveSource;
+pub use state::State;
 pub use write::{BaseWriter, SegmentWriter};

@@ -5,12 +5,11 @@ use serde_json::value::RawValue;
 use table_service_model::Properties;
 use table_service_model::json::properties_to_json;
 
-use crate::record::Record;
-use crate::selection::Selection;
+use table_service_files::Record;
 
-use super::fold::{Stamp, Visitor};
-use super::manifest::Moment;
-use super::sort::{Sorted, Sorter};
+use crate::fold::{Stamp, Visitor};
+use crate::manifest::Moment;
+use crate::sort::{Sorted, Sorter};
 
 /// A version of an entity.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,7 +32,7 @@ pub struct Version {
 /// Collects the versions that a filter selects, before a change or after it.
 pub struct History<'h> {
     pub table: &'h str,
-    pub selection: &'h Selection,
+    selects: &'h dyn Fn(&Record) -> bool,
     pub since: Option<Moment>,
     pub until: Option<Moment>,
     sorter: Sorter,
@@ -60,10 +59,15 @@ fn different(bag: Option<Properties<'_>>, other: Option<Properties<'_>>) -> Resu
 }
 
 impl<'h> History<'h> {
-    pub fn new(table: &'h str, selection: &'h Selection, since: Option<Moment>, until: Option<Moment>) -> History<'h> {
+    pub fn new(
+        table: &'h str,
+        selects: &'h dyn Fn(&Record) -> bool,
+        since: Option<Moment>,
+        until: Option<Moment>,
+    ) -> History<'h> {
         History {
             table,
-            selection,
+            selects,
             since,
             until,
             sorter: Sorter::new(),
@@ -78,7 +82,7 @@ impl<'h> History<'h> {
 
 impl Visitor for History<'_> {
     fn version(&mut self, stamp: &Stamp, before: Option<&Record>, after: Option<&Record>) -> Result<bool, String> {
-        let selects = |record: Option<&Record>| record.is_some_and(|record| self.selection.selects(record));
+        let selects = |record: Option<&Record>| record.is_some_and(|record| (self.selects)(record));
         let is_between = self.since.is_none_or(|since| stamp.committed >= since)
             && self.until.is_none_or(|until| stamp.committed <= until);
         let Some(of) = after.or(before) else { return Ok(true) };

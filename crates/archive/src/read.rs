@@ -14,11 +14,11 @@ use table_service_files::lines::{self, Line};
 use table_service_model::json::parse_properties;
 use table_service_model::{PropertiesBuf, Ticks};
 
-use crate::created;
-use crate::files::WINDOW_LOG;
+use table_service_command_line::created;
+use table_service_files::WINDOW_LOG;
 
-use super::directory::{Directory, Kind};
-use super::manifest::{Contents, Manifest, Moment, Position};
+use crate::directory::{Directory, Kind};
+use crate::manifest::{Contents, Manifest, Moment, Position};
 
 const BUFFER: usize = 1 << 16;
 
@@ -211,7 +211,7 @@ impl<'m> Checker<'m> {
     /// A damaged segment, unless gaps are allowed.
     pub fn first_later(
         &self,
-        segment: &super::manifest::Segment,
+        segment: &crate::manifest::Segment,
         moment: Moment,
         after: Position,
         allow_gaps: bool,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::created;
-use crate::failure::Failure;
+use table_service_command_line::created;
+use table_service_command_line::failure::Failure;
 
-use super::manifest::{FORMAT, Manifest};
-use crate::files::WINDOW_LOG;
+use crate::manifest::{FORMAT, Manifest};
+use table_service_files::WINDOW_LOG;
 
 /// How long a manifest may be when it is not compressed.
 const LONGEST_MANIFEST: u64 = 256 << 20;

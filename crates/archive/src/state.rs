@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use table_service_model::json::properties_to_json;
 use table_service_model::table_name;
 
-use crate::record::Record;
+use table_service_files::Record;
 
-use super::directory::{Directory, Kind};
-use super::fold::{Change, Merge, Outcome, Stamp, Visitor};
-use super::manifest::{Base, Manifest, Table};
-use super::plan::{Needed, Point};
-use super::read::{ChangeLine, Lines};
-use super::sort::{Sorted, Sorter};
+use crate::directory::{Directory, Kind};
+use crate::fold::{Change, Merge, Outcome, Stamp, Visitor};
+use crate::manifest::{Base, Manifest, Table};
+use crate::plan::{Needed, Point};
+use crate::read::{ChangeLine, Lines};
+use crate::sort::{Sorted, Sorter};
 
 /// How often a table may be emptied between two bases, so that all of that fits into memory.
 const MOST_CLEARS: usize = 1_000_000;

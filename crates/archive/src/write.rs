@@ -5,13 +5,13 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 
 use sha2::{Digest, Sha256};
 
-use crate::created;
-use crate::failure::Failure;
-use crate::record::Record;
+use table_service_command_line::created;
+use table_service_command_line::failure::Failure;
+use table_service_files::Record;
 
-use super::directory::{Directory, Kind};
-use super::manifest::{Contents, Moment, Position, Segment};
-use super::read::{counted, hex};
+use crate::directory::{Directory, Kind};
+use crate::manifest::{Contents, Moment, Position, Segment};
+use crate::read::{counted, hex};
 
 const LEVEL: i32 = 3;
 const BUFFER: usize = 1 << 16;
@@ -224,8 +224,8 @@ impl BaseWriter {
 
 #[cfg(test)]
 mod tests {
-    use super::super::read::{Lines, check_file};
     use super::*;
+    use crate::read::{Lines, check_file};
 
     fn lines_of(directory: &Directory, segment: &Segment) -> Vec<String> {
         let mut lines = Lines::open(directory, Kind::Segment, segment.number, &segment.contents).unwrap();

@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
-use crate::failure::Failure;
-use crate::selection::Selection;
+use table_service_command_line::failure::Failure;
+use table_service_files::Record;
 
-use super::directory::{Directory, Found, Reading};
-use super::history::History;
-use super::manifest::{Moment, Table};
-use super::plan::{At, Needed, Point, needed, point};
-use super::read::Checker;
-use super::sort::Sorted;
-use super::source::{ArchiveSource, Named};
-use super::state::{State, Versions};
+use crate::directory::{Directory, Found, Reading};
+use crate::history::History;
+use crate::manifest::{Moment, Table};
+use crate::plan::{At, Needed, Point, needed, point};
+use crate::read::Checker;
+use crate::sort::Sorted;
+use crate::state::{State, Versions};
 
 /// What an archive's directory says, and what keeps its files there.
 pub struct Archive {
@@ -28,8 +27,20 @@ pub struct Wanted<'w> {
     pub table: Option<&'w str>,
     /// The name that the table gets.
     pub named: Option<&'w str>,
-    pub filter: Option<&'w str>,
     pub allow_gaps: bool,
+}
+
+/// The name that a table gets, and its number in the archive.
+pub type Named = (String, u32);
+
+/// Tables as they were at a point, which are read once, in the order in which they are listed.
+pub struct Restored {
+    pub directory: Directory,
+    /// In the order of their numbers.
+    pub tables: Vec<Named>,
+    pub state: State,
+    /// Keeps the files there.
+    pub reading: Reading,
 }
 
 /// What is said of what was left out.
@@ -83,12 +94,11 @@ impl Archive {
         }
     }
 
-    /// Prepares what is wanted as a source of a copy.
+    /// Prepares what is wanted.
     ///
     /// # Errors
-    /// A moment that the archive does not have, damaged files, a filter that is none.
-    pub fn source(self, wanted: &Wanted<'_>) -> Result<(ArchiveSource, Notes), Failure> {
-        let selection = Selection::read(wanted.filter)?;
+    /// A moment that the archive does not have, damaged files.
+    pub fn restored(self, wanted: &Wanted<'_>) -> Result<(Restored, Notes), Failure> {
         let mut notes: Notes = self.found.damage.iter().cloned().collect();
         if self.found.is_earlier && wanted.at == At::Latest && !wanted.allow_gaps {
             let damage = self.found.damage.as_deref().unwrap_or_default();
@@ -117,10 +127,16 @@ impl Archive {
             )?;
             Ok((names, state, notes))
         };
-        let (names, state, missing) = prepared().map_err(|problem| self.failed(&problem))?;
+        let (mut tables, state, missing) = prepared().map_err(|problem| self.failed(&problem))?;
         notes.extend(missing);
-        let source = ArchiveSource::new(&self.directory, names, state, selection, self.reading);
-        Ok((source, notes))
+        tables.sort_by_key(|(_, id)| *id);
+        let restored = Restored {
+            directory: self.directory,
+            tables,
+            state,
+            reading: self.reading,
+        };
+        Ok((restored, notes))
     }
 
     fn needed<'m>(
@@ -152,7 +168,7 @@ impl Archive {
     pub fn history(
         &self,
         table: &str,
-        selection: &Selection,
+        selects: &dyn Fn(&Record) -> bool,
         since: Option<Moment>,
         until: Option<Moment>,
     ) -> Result<(Vec<Sorted>, Notes), Failure> {
@@ -172,7 +188,7 @@ impl Archive {
                     epoch.reason.as_deref().unwrap_or_default()
                 ));
             }
-            let mut history = History::new(table, selection, since, until);
+            let mut history = History::new(table, selects, since, until);
             let mut any = false;
             for table in &tables {
                 any |= self

@@ -2,10 +2,10 @@
 
 use table_service_model::PropertiesBuf;
 
-use crate::record::Record;
+use table_service_files::Record;
 
-use super::manifest::{Moment, Position};
-use super::read::ChangeLine;
+use crate::manifest::{Moment, Position};
+use crate::read::ChangeLine;
 
 /// What a change did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use super::manifest::{Base, Manifest, Moment, Position, Segment, Table, Until, WhyEnded};
+use crate::manifest::{Base, Manifest, Moment, Position, Segment, Table, Until, WhyEnded};
 
 /// What `--at` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,9 +311,9 @@ pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u6
 
 #[cfg(test)]
 mod tests {
-    use super::super::manifest::tests::{base, manifest, segment, until};
-    use super::super::manifest::{Ended, Epoch, Gap};
     use super::*;
+    use crate::manifest::tests::{base, manifest, segment, until};
+    use crate::manifest::{Ended, Epoch, Gap};
 
     fn none(_: u64) -> bool {
         false

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use table_service_model::change_feed::{FeedName, Position as FeedPosition};
 use table_service_model::{Ticks, table_name};
 
-use crate::record::MOST_TABLES;
+use table_service_files::MOST_TABLES;
 
 /// The version of the format of all files. Their names begin with it.
 pub const FORMAT: u32 = 1;

@@ -2,18 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use table_service_archive::{Directory, Named, Reading, Restored, State, Visitor};
 use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record};
 use crate::selection::Selection;
-
-use super::directory::{Directory, Reading};
-use super::fold::Visitor;
-use super::state::State;
-
-/// The name that a table gets, and its number in the archive.
-pub type Named = (String, u32);
 
 /// Tables that are read once, in the order in which they are listed.
 pub struct ArchiveSource {
@@ -29,16 +23,15 @@ struct Shared {
 }
 
 impl ArchiveSource {
-    pub fn new(
-        directory: &Directory,
-        mut tables: Vec<Named>,
-        state: State,
-        selection: Selection,
-        reading: Reading,
-    ) -> ArchiveSource {
-        tables.sort_by_key(|(_, id)| *id);
+    pub fn new(restored: Restored, selection: Selection) -> ArchiveSource {
+        let Restored {
+            directory,
+            tables,
+            state,
+            reading,
+        } = restored;
         ArchiveSource {
-            directory: directory.clone(),
+            directory,
             tables,
             shared: Arc::new(Mutex::new(Shared {
                 state,

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use crate::failure::Failure;
+use table_service_command_line::failure::Failure;
 
-use super::directory::{Directory, Found};
-use super::manifest::Manifest;
-use super::plan::restorable;
-use super::read::Checker;
+use crate::directory::{Directory, Found};
+use crate::manifest::Manifest;
+use crate::plan::restorable;
+use crate::read::Checker;
 
 /// A file that is not as it was written.
 #[derive(Debug, Serialize)]
@@ -119,11 +119,11 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
     let segments = manifest
         .segments
         .iter()
-        .map(|segment| (super::directory::Kind::Segment, segment.number));
+        .map(|segment| (crate::directory::Kind::Segment, segment.number));
     let bases = manifest
         .bases
         .iter()
-        .map(|base| (super::directory::Kind::Base, base.number));
+        .map(|base| (crate::directory::Kind::Base, base.number));
     let mut known = std::collections::HashSet::new();
     for (kind, number) in segments.chain(bases) {
         let path = directory.file(kind, number);
