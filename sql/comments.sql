@@ -189,6 +189,12 @@ COMMENT ON FUNCTION table_service.next_timestamp(timestamptz, timestamptz) IS
     'Returns the later of the clock and one microsecond after the old Timestamp.';
 COMMENT ON FUNCTION table_service.merge_fits(text, text, table_service.properties, table_service.properties) IS
     'Says whether a merge stays within the limits.';
+COMMENT ON EVENT TRIGGER table_service_names IS
+    'Keeps the names of relations in table_service_data apart, and the reserved one free.';
+COMMENT ON FUNCTION table_service.keep_names_apart() IS
+    'Is the function of this event trigger.';
+COMMENT ON FUNCTION table_service.refuse_taken_names(oid, oid) IS
+    'Refuses a name that a command has given to a relation in table_service_data, if another one has it in any case.';
 COMMENT ON EVENT TRIGGER table_service_definitions IS
     'Notes definitions of tables for the readers of change feeds, when a command ends.';
 COMMENT ON EVENT TRIGGER table_service_drops IS

@@ -425,99 +425,6 @@ CREATE TYPE table_service.batch_operation AS (
     if_match text
 );
 
-CREATE  FUNCTION "get_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
-	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS SETOF table_service.entity /* Entities */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_entities_wrapper';
-
-CREATE  FUNCTION "properties_get_path_text"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"path" text[] /* TextArrayArg < '_ > */
-) RETURNS text /* Option < TextOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_path_text_wrapper';
-
-CREATE  FUNCTION "count_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bigint /* i64 */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'count_entities_wrapper';
-
-CREATE  FUNCTION "has_any_property"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"names" text[] /* TextArrayArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_any_property_wrapper';
-
-CREATE  FUNCTION "has_all_properties"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"names" text[] /* TextArrayArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_all_properties_wrapper';
-
-CREATE  FUNCTION "merge_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
-
-CREATE  FUNCTION "properties_ge"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
-
-CREATE  FUNCTION "properties_cmp"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
-
-CREATE  FUNCTION "properties_from_jsonb"(
-	"jsonb" jsonb /* JsonbArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
-
-CREATE  FUNCTION "properties_get_path"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"path" text[] /* TextArrayArg < '_ > */
-) RETURNS jsonb /* Option < JsonbOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_path_wrapper';
-
-CREATE  FUNCTION "delete_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"top" bigint DEFAULT NULL, /* Option < i64 > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bigint /* i64 */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
-
 CREATE  FUNCTION "entity_is_valid"(
 	"partition_key" text, /* TextArg < '_ > */
 	"row_key" text, /* TextArg < '_ > */
@@ -528,39 +435,38 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
 
-CREATE  FUNCTION "get_guid"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS uuid /* Option < Uuid > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_guid_wrapper';
-
-CREATE  FUNCTION "filter_to_sql"(
-	"filter" text, /* Option < TextArg < '_ > > */
-	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
+CREATE  FUNCTION "batch_replace"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
 IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
+AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
 
-CREATE  FUNCTION "insert_entity"(
+CREATE  FUNCTION "get_entities"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
+	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
+	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS SETOF table_service.entity /* Entities */
+STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_entity_wrapper';
+AS 'MODULE_PATHNAME', 'get_entities_wrapper';
 
-CREATE  FUNCTION "get_string"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < & '_ str > */
-IMMUTABLE STRICT PARALLEL SAFE
+CREATE  FUNCTION "batch_patch"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
+	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
+	"create_missing" bool DEFAULT false /* Option < bool > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_string_wrapper';
+AS 'MODULE_PATHNAME', 'batch_patch_wrapper';
 
 CREATE  FUNCTION "batch_merge"(
 	"row_key" text, /* Option < TextArg < '_ > > */
@@ -571,13 +477,21 @@ IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
 
-CREATE  FUNCTION "properties_le"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
+CREATE  FUNCTION "get_int64"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bigint /* Option < i64 > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_le_wrapper';
+AS 'MODULE_PATHNAME', 'get_int64_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_replace"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
 
 CREATE  FUNCTION "batch_insert_or_merge"(
 	"row_key" text, /* Option < TextArg < '_ > > */
@@ -586,14 +500,6 @@ CREATE  FUNCTION "batch_insert_or_merge"(
 IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
-
-CREATE  FUNCTION "get_datetime"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
 
 CREATE  FUNCTION "merge_fits"(
 	"partition_key" text, /* TextArg < '_ > */
@@ -605,21 +511,23 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
 
-CREATE  FUNCTION "properties_gt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
+CREATE  FUNCTION "merge_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS TEXT /* String */
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
+AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
 
-CREATE  FUNCTION "get_double"(
+CREATE  FUNCTION "properties_get_path_text"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS double precision /* Option < f64 > */
+	"path" text[] /* TextArrayArg < '_ > */
+) RETURNS text /* Option < TextOut > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_double_wrapper';
+AS 'MODULE_PATHNAME', 'properties_get_path_text_wrapper';
 
 CREATE  FUNCTION "properties_get_text"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -628,6 +536,55 @@ CREATE  FUNCTION "properties_get_text"(
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
+
+CREATE  FUNCTION "properties_get"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS jsonb /* Option < JsonbOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_wrapper';
+
+CREATE  FUNCTION "properties_le"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_le_wrapper';
+
+CREATE  FUNCTION "get_guid"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS uuid /* Option < Uuid > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_guid_wrapper';
+
+CREATE  FUNCTION "properties_cmp"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
+
+CREATE  FUNCTION "insert_or_merge_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
+
+CREATE  FUNCTION "merge_properties"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
 
 -- requires:
 --   matches_support
@@ -640,13 +597,258 @@ IMMUTABLE PARALLEL SAFE SUPPORT "matches_support"
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'matches_wrapper';
 
-CREATE  FUNCTION "properties_contains"(
+CREATE  FUNCTION "properties_from_jsonb"(
+	"jsonb" jsonb /* JsonbArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
+
+CREATE  FUNCTION "properties_hash_extended"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"seed" bigint /* i64 */
+) RETURNS bigint /* i64 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
+
+
+CREATE PROCEDURE table_service.delete_entities_in_steps(
+    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
+    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
+LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
+
+CREATE  FUNCTION "get_boolean"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* Option < bool > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
+
+CREATE  FUNCTION "properties_hash"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
+
+CREATE  FUNCTION "entity_from_json"(
+	"payload" text /* TextArg < '_ > */
+) RETURNS table_service.entity /* EntityOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
+
+CREATE  FUNCTION "has_property"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_property_wrapper';
+
+CREATE  FUNCTION "properties_get_path"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"path" text[] /* TextArrayArg < '_ > */
+) RETURNS jsonb /* Option < JsonbOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_path_wrapper';
+
+CREATE  FUNCTION "get_string"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS TEXT /* Option < & '_ str > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_string_wrapper';
+
+CREATE  FUNCTION "properties_lt"(
 	"left" table_service.properties, /* PropertiesArg < '_ > */
 	"right" table_service.properties /* PropertiesArg < '_ > */
 ) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_contains_wrapper';
+AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
+
+CREATE  FUNCTION "filter_to_sql"(
+	"filter" text, /* Option < TextArg < '_ > > */
+	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
+
+CREATE  FUNCTION "delete_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text, /* Option < TextArg < '_ > > */
+	"top" bigint DEFAULT NULL, /* Option < i64 > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS bigint /* i64 */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
+
+CREATE  FUNCTION "get_int32"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS INT /* Option < i32 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_int32_wrapper';
+
+CREATE  FUNCTION "each_property"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS TABLE (name text, type text, value text) /* EachProperty */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'each_property_wrapper';
+
+CREATE  FUNCTION "get_binary"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bytea /* Option < & '_ [u8] > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_binary_wrapper';
+
+CREATE  FUNCTION "get_ticks"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bigint /* Option < i64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_ticks_wrapper';
+
+CREATE  FUNCTION "has_any_property"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"names" text[] /* TextArrayArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_any_property_wrapper';
+
+CREATE  FUNCTION "entity_to_json"(
+	"entity" table_service.entity, /* EntityArg < '_ > */
+	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
+) RETURNS json /* Option < JsonOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
+
+CREATE  FUNCTION "patch_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
+	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
+	"create_missing" bool DEFAULT false /* Option < bool > */
+) RETURNS table_service.entity /* EntityOut */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'patch_entity_wrapper';
+
+CREATE  FUNCTION "properties_eq"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
+
+CREATE  FUNCTION "etag"(
+	"entity" table_service.entity /* EntityArg < '_ > */
+) RETURNS TEXT /* Option < String > */
+IMMUTABLE STRICT PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
+
+CREATE  FUNCTION "get_double"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS double precision /* Option < f64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_double_wrapper';
+
+CREATE  FUNCTION "properties_contained"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_contained_wrapper';
+
+CREATE  FUNCTION "properties_gt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
+
+CREATE  FUNCTION "properties_ne"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
+
+CREATE  FUNCTION "has_all_properties"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"names" text[] /* TextArrayArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_all_properties_wrapper';
+
+CREATE  FUNCTION "insert_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_entity_wrapper';
+
+CREATE  FUNCTION "batch_insert"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
+
+CREATE  FUNCTION "count_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS bigint /* i64 */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'count_entities_wrapper';
+
+CREATE  FUNCTION "insert_or_replace_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
+
+CREATE  FUNCTION "get_datetime"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
 
 CREATE  FUNCTION "batch_delete"(
 	"row_key" text, /* Option < TextArg < '_ > > */
@@ -665,100 +867,9 @@ STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'explain_query_wrapper';
 
-CREATE  FUNCTION "each_property"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS TABLE (name text, type text, value text) /* EachProperty */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'each_property_wrapper';
 
-CREATE  FUNCTION "get_binary"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bytea /* Option < & '_ [u8] > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_binary_wrapper';
-
-CREATE  FUNCTION "entity_from_json"(
-	"payload" text /* TextArg < '_ > */
-) RETURNS table_service.entity /* EntityOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
-
-CREATE  FUNCTION "entity_to_json"(
-	"entity" table_service.entity, /* EntityArg < '_ > */
-	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
-) RETURNS json /* Option < JsonOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
-
-CREATE  FUNCTION "properties_eq"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
-
-CREATE  FUNCTION "batch_replace"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
-
-CREATE  FUNCTION "get_int64"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int64_wrapper';
-
-CREATE  FUNCTION "has_property"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_property_wrapper';
-
-CREATE  FUNCTION "properties_ne"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
-
-CREATE  FUNCTION "merge_properties"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
-
-CREATE  FUNCTION "properties_contained"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_contained_wrapper';
-
-CREATE  FUNCTION "get_ticks"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_ticks_wrapper';
+CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
+IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
 
 
 CREATE FUNCTION table_service.execute_batch(
@@ -776,25 +887,21 @@ CREATE  FUNCTION "delete_entities_step"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'delete_entities_step_wrapper';
 
-
-CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
-IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
-
-CREATE  FUNCTION "get_int32"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS INT /* Option < i32 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int32_wrapper';
-
-CREATE  FUNCTION "properties_lt"(
+CREATE  FUNCTION "properties_ge"(
 	"left" table_service.properties, /* PropertiesArg < '_ > */
 	"right" table_service.properties /* PropertiesArg < '_ > */
 ) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
+AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
+
+CREATE  FUNCTION "properties_contains"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_contains_wrapper';
 
 CREATE  FUNCTION "get_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -805,113 +912,6 @@ CREATE  FUNCTION "get_entity"(
 STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'get_entity_wrapper';
-
-CREATE  FUNCTION "properties_hash_extended"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"seed" bigint /* i64 */
-) RETURNS bigint /* i64 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
-
-CREATE  FUNCTION "etag"(
-	"entity" table_service.entity /* EntityArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
-
-CREATE  FUNCTION "patch_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
-	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
-	"create_missing" bool DEFAULT false /* Option < bool > */
-) RETURNS table_service.entity /* EntityOut */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'patch_entity_wrapper';
-
-CREATE  FUNCTION "batch_insert"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
-
-CREATE  FUNCTION "properties_hash"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
-
-CREATE  FUNCTION "batch_insert_or_replace"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
-
-
-CREATE PROCEDURE table_service.delete_entities_in_steps(
-    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
-    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
-LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
-
-CREATE  FUNCTION "insert_or_replace_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
-
-CREATE  FUNCTION "get_boolean"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* Option < bool > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
-
-CREATE  FUNCTION "insert_or_merge_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
-
-CREATE  FUNCTION "properties_get"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS jsonb /* Option < JsonbOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_wrapper';
-
-CREATE  FUNCTION "batch_patch"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
-	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
-	"create_missing" bool DEFAULT false /* Option < bool > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_patch_wrapper';
 
 CREATE  FUNCTION "properties_from_json"(
 	"payload" json /* JsonArg < '_ > */
@@ -1073,6 +1073,48 @@ CREATE  FUNCTION "query_tables"(
 STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'query_tables_wrapper';
+
+CREATE  FUNCTION "refuse_taken_names"(
+	"class" oid, /* pg_sys :: Oid */
+	"object" oid /* pg_sys :: Oid */
+) RETURNS void
+STRICT
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'refuse_taken_names_wrapper';
+
+-- requires:
+--   api::tables::refuse_taken_names
+
+-- In table_service_data no two relations have names that differ in case only, because functions find tables regardless of case, and none is
+-- called Tables. This event trigger refuses every statement that would make one, also those of superusers and of
+-- session_replication_role = 'replica'. Its function needs the extension's library only for relations of that schema: a server that lacks the
+-- library refuses nothing else, and drops the extension.
+CREATE FUNCTION table_service.keep_names_apart() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $names$
+DECLARE
+    command record;
+BEGIN
+    -- An extension that moves into the schema takes its relations along.
+    FOR command IN
+        SELECT o.class, o.object FROM pg_catalog.pg_event_trigger_ddl_commands() AS c
+        CROSS JOIN LATERAL (
+            SELECT c.classid AS class, c.objid AS object
+            UNION ALL
+            SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d
+            WHERE c.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+                AND d.refclassid OPERATOR(pg_catalog.=) c.classid AND d.refobjid OPERATOR(pg_catalog.=) c.objid) AS o
+        WHERE c.schema_name OPERATOR(pg_catalog.=) 'table_service_data' OR c.object_type OPERATOR(pg_catalog.=) 'extension'
+    LOOP
+        PERFORM table_service.refuse_taken_names(command.class, command.object);
+    END LOOP;
+END
+$names$;
+
+CREATE EVENT TRIGGER table_service_names ON ddl_command_end
+    WHEN TAG IN ('ALTER EXTENSION', 'ALTER FOREIGN TABLE', 'ALTER INDEX', 'ALTER MATERIALIZED VIEW', 'ALTER SEQUENCE', 'ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW',
+        'CREATE FOREIGN TABLE', 'CREATE INDEX', 'CREATE MATERIALIZED VIEW', 'CREATE SCHEMA', 'CREATE SEQUENCE', 'CREATE TABLE', 'CREATE TABLE AS', 'CREATE TYPE',
+        'CREATE VIEW', 'IMPORT FOREIGN SCHEMA', 'SELECT INTO')
+    EXECUTE FUNCTION table_service.keep_names_apart();
+ALTER EVENT TRIGGER table_service_names ENABLE ALWAYS;
 
 CREATE  FUNCTION "remove_properties"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -1514,6 +1556,12 @@ COMMENT ON FUNCTION table_service.next_timestamp(timestamptz, timestamptz) IS
     'Returns the later of the clock and one microsecond after the old Timestamp.';
 COMMENT ON FUNCTION table_service.merge_fits(text, text, table_service.properties, table_service.properties) IS
     'Says whether a merge stays within the limits.';
+COMMENT ON EVENT TRIGGER table_service_names IS
+    'Keeps the names of relations in table_service_data apart, and the reserved one free.';
+COMMENT ON FUNCTION table_service.keep_names_apart() IS
+    'Is the function of this event trigger.';
+COMMENT ON FUNCTION table_service.refuse_taken_names(oid, oid) IS
+    'Refuses a name that a command has given to a relation in table_service_data, if another one has it in any case.';
 COMMENT ON EVENT TRIGGER table_service_definitions IS
     'Notes definitions of tables for the readers of change feeds, when a command ends.';
 COMMENT ON EVENT TRIGGER table_service_drops IS

@@ -102,6 +102,60 @@ ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS;
 CREATE EVENT TRIGGER table_service_drops ON sql_drop EXECUTE FUNCTION table_service.note_definitions();
 ALTER EVENT TRIGGER table_service_drops ENABLE ALWAYS;
 
+
+CREATE FUNCTION table_service.refuse_taken_names(class oid, object oid) RETURNS void
+    STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'refuse_taken_names_wrapper';
+
+-- In table_service_data no two relations have names that differ in case only, because functions find tables regardless of case, and none is
+-- called Tables. This event trigger refuses every statement that would make one, also those of superusers and of
+-- session_replication_role = 'replica'. Its function needs the extension's library only for relations of that schema: a server that lacks the
+-- library refuses nothing else, and drops the extension.
+CREATE FUNCTION table_service.keep_names_apart() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $names$
+DECLARE
+    command record;
+BEGIN
+    -- An extension that moves into the schema takes its relations along.
+    FOR command IN
+        SELECT o.class, o.object FROM pg_catalog.pg_event_trigger_ddl_commands() AS c
+        CROSS JOIN LATERAL (
+            SELECT c.classid AS class, c.objid AS object
+            UNION ALL
+            SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d
+            WHERE c.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+                AND d.refclassid OPERATOR(pg_catalog.=) c.classid AND d.refobjid OPERATOR(pg_catalog.=) c.objid) AS o
+        WHERE c.schema_name OPERATOR(pg_catalog.=) 'table_service_data' OR c.object_type OPERATOR(pg_catalog.=) 'extension'
+    LOOP
+        PERFORM table_service.refuse_taken_names(command.class, command.object);
+    END LOOP;
+END
+$names$;
+
+CREATE EVENT TRIGGER table_service_names ON ddl_command_end
+    WHEN TAG IN ('ALTER EXTENSION', 'ALTER FOREIGN TABLE', 'ALTER INDEX', 'ALTER MATERIALIZED VIEW', 'ALTER SEQUENCE', 'ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW',
+        'CREATE FOREIGN TABLE', 'CREATE INDEX', 'CREATE MATERIALIZED VIEW', 'CREATE SCHEMA', 'CREATE SEQUENCE', 'CREATE TABLE', 'CREATE TABLE AS', 'CREATE TYPE',
+        'CREATE VIEW', 'IMPORT FOREIGN SCHEMA', 'SELECT INTO')
+    EXECUTE FUNCTION table_service.keep_names_apart();
+ALTER EVENT TRIGGER table_service_names ENABLE ALWAYS;
+
+-- Earlier versions let such names be made. They stay, and a call with a name that two tables could have fails.
+DO $twins$
+DECLARE
+    twins text;
+BEGIN
+    SELECT pg_catalog.string_agg(t.names, '; ' ORDER BY t.names) INTO twins
+    FROM (
+        SELECT pg_catalog.string_agg(pg_catalog.quote_ident(c.relname::pg_catalog.text), ', ' ORDER BY c.relname) AS names
+        FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+        WHERE n.nspname OPERATOR(pg_catalog.=) 'table_service_data' AND c.relkind OPERATOR(pg_catalog.<>) ALL ('{i,I}')
+        GROUP BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog."C")
+        HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR pg_catalog.lower(pg_catalog.min(c.relname::pg_catalog.text) COLLATE pg_catalog."C") OPERATOR(pg_catalog.=) 'tables'
+    ) AS t;
+    IF twins IS NOT NULL THEN
+        RAISE WARNING 'relations in the schema table_service_data have names that differ in case only, or that are reserved: %', twins
+            USING HINT = 'Rename them: ALTER TABLE, VIEW or INDEX table_service_data.name RENAME TO another. Until then calls with a name that two tables have fail.';
+    END IF;
+END
+$twins$;
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
@@ -293,6 +347,12 @@ COMMENT ON FUNCTION table_service.next_timestamp(timestamptz, timestamptz) IS
     'Returns the later of the clock and one microsecond after the old Timestamp.';
 COMMENT ON FUNCTION table_service.merge_fits(text, text, table_service.properties, table_service.properties) IS
     'Says whether a merge stays within the limits.';
+COMMENT ON EVENT TRIGGER table_service_names IS
+    'Keeps the names of relations in table_service_data apart, and the reserved one free.';
+COMMENT ON FUNCTION table_service.keep_names_apart() IS
+    'Is the function of this event trigger.';
+COMMENT ON FUNCTION table_service.refuse_taken_names(oid, oid) IS
+    'Refuses a name that a command has given to a relation in table_service_data, if another one has it in any case.';
 COMMENT ON EVENT TRIGGER table_service_definitions IS
     'Notes definitions of tables for the readers of change feeds, when a command ends.';
 COMMENT ON EVENT TRIGGER table_service_drops IS

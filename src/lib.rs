@@ -85,6 +85,11 @@ extension_sql_file!(
     name = "definitions",
     requires = [api::change_feeds::note_definition]
 );
+extension_sql_file!(
+    "../sql/names.sql",
+    name = "names",
+    requires = [api::tables::refuse_taken_names]
+);
 extension_sql_file!("../sql/comments.sql", name = "comments", finalize);
 
 /// Initialises the library. PostgreSQL calls this when it loads the library into a session.
@@ -110,7 +115,7 @@ pub extern "C-unwind" fn _PG_init() {
         .report(PgLogLevel::ERROR);
     }
     postgres::settings::define();
-    postgres::catalog::watch(storage::known::forget);
+    postgres::catalog::watch(storage::known::forget, storage::known::forget_names);
     postgres::analysis::watch();
     postgres::out_of_memory::prepared();
 }

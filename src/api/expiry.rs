@@ -9,7 +9,7 @@ use table_service_model::expiry::{self as model, Expiry};
 use super::property_indexes::drop_indexes;
 use super::results::{ExpiryIndexes, Sweeps};
 use crate::engine::distribution::require_coordinator;
-use crate::engine::property_index::free_index_name;
+use crate::engine::property_index::index_name;
 use crate::engine::sweep::{BEGINNING, look, sweep_all, sweep_named, sweep_unnamed};
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
@@ -24,6 +24,7 @@ use crate::storage::direct::reads_every_row;
 use crate::storage::expired::oldest;
 use crate::storage::indexes::{KnownIndex, of_index, of_table};
 use crate::storage::known::ExpiryIndex;
+use crate::storage::names;
 use crate::storage::property_index::{concurrent_creation, qualified_name};
 use crate::storage::result_set::ResultSet;
 use crate::storage::statement::expiry_expression;
@@ -74,7 +75,7 @@ fn set_expiry(
             };
         }
         hold_names();
-        connect(|spi| spi.run_definition(&definition(&table, &expiry, "CREATE INDEX")));
+        connect(|spi| spi.run_definition(&definition(&table, &expiry, names::take, "CREATE INDEX")));
         match in_force(&table) {
             Some(index) => Ok(RegClass(index.oid)),
             // PostgreSQL takes the index of a partition for a part of the new one.
@@ -145,7 +146,12 @@ fn expiry_sql(
         if in_force(&table).is_some() {
             return Err(Error::ExpiryExists);
         }
-        Ok(definition(&table, &expiry, concurrent_creation(table.oid())))
+        Ok(definition(
+            &table,
+            &expiry,
+            names::is_free,
+            concurrent_creation(table.oid()),
+        ))
     })
 }
 
@@ -300,11 +306,11 @@ fn in_force(table: &Table) -> Option<ExpiryIndex> {
 }
 
 /// Returns the statement that creates an expiry index.
-fn definition(table: &Table, expiry: &Expiry, command: &str) -> String {
+fn definition(table: &Table, expiry: &Expiry, test: fn(&str) -> bool, command: &str) -> String {
     let expression = expiry_expression("", expiry);
     format!(
         "{command} {} ON {} ({expression}) WHERE {expression} IS NOT NULL",
-        quote_identifier(free_index_name(table, "expiry")),
+        quote_identifier(index_name(table, "expiry", test)),
         table.name(),
     )
 }

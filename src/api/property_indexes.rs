@@ -6,7 +6,7 @@ use table_service_model::{Error, property_index, property_name};
 
 use super::results::PropertyIndexes;
 use crate::engine::distribution::require_coordinator;
-use crate::engine::property_index::{self as engine, free_index_name};
+use crate::engine::property_index::{self as engine, index_name};
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
 use crate::postgres::definition::{drop_objects, hold_names};
@@ -17,6 +17,7 @@ use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{ByteaOut, PropertiesArg, RegClass, TextArg};
 use crate::storage::arguments::{prevent_if_read_only, required};
 use crate::storage::indexes::{KnownIndex, of_index};
+use crate::storage::names;
 use crate::storage::property_index::{concurrent_creation, qualified_name};
 use crate::storage::result_set::ResultSet;
 use crate::storage::statement::index_expression;
@@ -62,8 +63,8 @@ fn create_property_index(
                 Err(exists(property))
             };
         }
-        let statement = definition(&table, property, "CREATE INDEX");
         hold_names();
+        let statement = definition(&table, property, names::take, "CREATE INDEX");
         connect(|spi| {
             spi.run_definition(&statement);
             // The planner knows how often values occur only after this: PostgreSQL does not collect statistics of an
@@ -128,7 +129,7 @@ pub fn drop_indexes(
     }
     // Two sessions that both kept this lock would wait for each other.
     opened.unlock(first);
-    let opened = Table::open_as_owner(table, TableLock::Drop)?;
+    let opened = opened.lock(TableLock::Drop)?;
     // Another session may have dropped them while this one waited.
     let indexes = names(&opened);
     if indexes.is_empty() {
@@ -213,7 +214,12 @@ fn property_index_sql(table_name: Option<TextArg<'_>>, property: Option<TextArg<
         if engine::find(&table, property).is_some() {
             return Err(exists(property));
         }
-        Ok(definition(&table, property, concurrent_creation(table.oid())))
+        Ok(definition(
+            &table,
+            property,
+            names::is_free,
+            concurrent_creation(table.oid()),
+        ))
     })
 }
 
@@ -238,11 +244,11 @@ fn exists(property: &str) -> Error {
     }
 }
 
-/// Returns the statement that creates an index.
-fn definition(table: &Table, property: &str, command: &str) -> String {
+/// Returns the statement that creates an index with the first name that passes a test.
+fn definition(table: &Table, property: &str, test: fn(&str) -> bool, command: &str) -> String {
     format!(
         "{command} {} ON {} ({})",
-        quote_identifier(free_index_name(table, property)),
+        quote_identifier(index_name(table, property, test)),
         table.name(),
         index_expression("", &quote_literal(property))
     )

@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
 use table_service_model::table_filter::TableFilter;
 use table_service_model::token::ContinuationToken;
-use table_service_model::{Error, table_name};
+use table_service_model::{Code, Error, table_name};
 
 use super::results::Tables;
 use crate::engine::distribution;
@@ -14,7 +14,7 @@ use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, DATA_SCHEMA};
 use crate::postgres::citus::is_table;
 use crate::postgres::definition::{drop_objects, hold_names};
-use crate::postgres::error::raising;
+use crate::postgres::error::{OrRaise, raising};
 use crate::postgres::privileges::{current_role_name, may_create_in};
 use crate::postgres::raised::{has_sqlstate, message, rethrow, rethrow_with};
 use crate::postgres::settings;
@@ -24,14 +24,14 @@ use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
 use crate::storage::arguments::{prevent_if_read_only, required, top as checked_top};
 use crate::storage::name::QualifiedName;
+use crate::storage::names;
 use crate::storage::result_set::ResultSet;
 use crate::storage::table::{Table, free_primary_key_name, not_found, same_name};
 
 /// The fill factor of the tables. It leaves room on each page, so that an update can put the new version there (HOT).
 const FILLFACTOR: u32 = 90;
 
-/// How often `create_table` tries to create a table. If the name still collides then, an object that is not a table of
-/// the service has it.
+/// How often `create_table` tries to create a table. If the name still collides then, an object that is no relation has it.
 const CREATIONS: u32 = 5;
 
 /// Creates a table of the service.
@@ -60,24 +60,31 @@ fn create(name: &str, if_not_exists: bool) -> Result<RegClass, Error> {
     };
     let mut in_the_way = String::new();
     for _ in 0..CREATIONS {
-        if let Some(table) = Table::find(name) {
+        if let Some(table) = Table::find(name)? {
             return exists(table);
         }
         let create = || {
             prevent_if_read_only(c"CREATE TABLE");
             hold_names();
-            let definition = definition(name, &free_primary_key_name(name)?);
-            distribution::define(name, &definition);
-            Ok::<_, Error>(())
+            // Other sessions that create it, in any spelling, wait until this transaction has ended.
+            names::wait_for(name);
+            if let Some((relation, stored)) = names::spellings_of(name).into_iter().next() {
+                return if is_table(relation) {
+                    Ok(None)
+                } else {
+                    Err(names::is_taken_by(&stored))
+                };
+            }
+            distribution::define(name, &definition(name, &free_primary_key_name(name)));
+            Ok(names::relation_in_data_schema(name).and_then(Table::of))
         };
         match in_subtransaction(create) {
-            Ok(done) => {
-                done?;
-                let table = Table::find(name).ok_or_else(|| not_found(Error::TableNotFound, name))?;
+            Ok(Ok(Some(table))) => {
                 policies::forget(&table);
                 return Ok(RegClass(table.oid()));
             }
-            // Another session created the table first, and may already have deleted it again: retry.
+            Ok(done) => drop(done?),
+            // A statement of another session created the table first, and may already have dropped it again: retry.
             Err(error) if is_name_collision(&error) => {
                 in_the_way = message(&error).to_owned();
             }
@@ -91,7 +98,7 @@ fn create(name: &str, if_not_exists: bool) -> Result<RegClass, Error> {
         }
         pgrx::check_for_interrupts!();
     }
-    match Table::find(name) {
+    match Table::find(name)? {
         Some(table) => exists(table),
         None => Err(Error::TableNameTaken { reason: in_the_way }),
     }
@@ -160,19 +167,32 @@ fn delete(name: &str, if_exists: bool) -> Result<bool, Error> {
             Err(not_found(Error::TableToDeleteNotFound, name))
         }
     };
-    let Some(table) = Table::find(name) else {
+    if Table::find(name)?.is_none() {
         return absent();
-    };
+    }
     prevent_if_read_only(c"DROP TABLE");
+    let table = match Table::open_to_drop(name) {
+        Ok(table) => table,
+        // Another session dropped the table first.
+        Err(error) if error.code() == Code::TableNotFound => return absent(),
+        Err(error) => return Err(error),
+    };
     match drop_objects(&format!("DROP TABLE {}", table.name())) {
         Ok(()) => {
             policies::forget(&table);
             Ok(true)
         }
-        // Another session dropped the table first.
-        Err(error) if has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE]) => absent(),
         Err(error) => rethrow(error),
     }
+}
+
+/// Refuses a name that the command of an event trigger has given to a relation in `table_service_data`, if another relation there has it
+/// in any case, or if it is reserved. `class` and `object` say which object the command was about.
+///
+/// Raises `TableAlreadyExists` or `InvalidInput`. Called otherwise, it finds only what this transaction has done.
+#[pg_extern(strict)]
+fn refuse_taken_names(class: pg_sys::Oid, object: pg_sys::Oid) {
+    names::refuse_taken(class, object).or_raise();
 }
 
 /// Returns the tables of the service whose names pass a filter on `TableName`, ordered by their lower-case names.

@@ -365,12 +365,12 @@ impl ChangeFeed {
 /// Returns the tables with these names, each once, in the order of their names.
 ///
 /// # Errors
-/// `TableNotFound`, and the errors of names.
+/// `TableNotFound`, `AmbiguousTableName`, and the errors of names.
 fn named_tables(names: &[&str]) -> Result<Vec<Table>, Error> {
     let mut tables = Vec::new();
     for name in names {
         table_service_model::table_name::check_form(name)?;
-        tables.push(Table::find(name).ok_or_else(|| not_found(Error::TableNotFound, name))?);
+        tables.push(Table::find(name)?.ok_or_else(|| not_found(Error::TableNotFound, name))?);
     }
     tables.sort_by(|a, b| a.name().name().cmp(b.name().name()));
     tables.dedup_by_key(|table| table.oid());

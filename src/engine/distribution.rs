@@ -15,7 +15,8 @@ use crate::postgres::types::value::Value;
 use crate::postgres::visit::{Refused, refuse_foreign_code, refuse_foreign_code_of_own};
 use crate::postgres::{catalog, citus};
 use crate::storage::name::QualifiedName;
-use crate::storage::table::{SHARDED_NAME_BYTES, Table, TableLock, relation_in_data_schema};
+use crate::storage::names::relation_in_data_schema;
+use crate::storage::table::{SHARDED_NAME_BYTES, Table, TableLock};
 
 /// The largest number of shards that Citus makes of a table.
 const SHARDS: i32 = 64_000;
@@ -191,7 +192,7 @@ fn undistribute(spi: &Connection, table: &Table) {
 fn to_move(spi: &Connection, is_moved: impl Fn(&Table) -> bool) -> Result<Vec<Table>, Error> {
     let all = tables(spi).into_iter().filter(is_moved);
     let own = |table: Table| {
-        let table = Table::open(table.name().name(), TableLock::Define)?;
+        let table = table.lock(TableLock::Define)?;
         refuse_foreign_code(table.oid()).map_err(|refused| not_as_caller(&table.name().to_string(), refused))?;
         Ok(table)
     };

@@ -64,7 +64,7 @@ fn on_table(
     name: &str,
     f: impl FnOnce(&Table) -> Option<pg_sys::Datum>,
 ) -> Option<pg_sys::Datum> {
-    Table::find(name)?;
+    Table::find(name).ok()??;
     let table = Table::open(name, TableLock::Read).ok()?;
     let is_plain = table.name().name() == name
         && Expiries::of(&table).is_empty()

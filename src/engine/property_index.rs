@@ -16,14 +16,13 @@ use crate::postgres::varlena::Varlena;
 use crate::storage::direct::{EveryRow, reads_every_row};
 use crate::storage::indexes;
 use crate::storage::known::PropertyIndex;
+use crate::storage::names::numbered;
 use crate::storage::primary_key::primary_key;
 use crate::storage::property_index::{
     can_count, count_entries, count_pages, estimate_rows, has_statistics, part_between,
 };
-use crate::storage::table::{Table, hash, relation_in_data_schema};
+use crate::storage::table::{Table, hash};
 
-/// How many names for an index are tried.
-const NAMES: u32 = 100;
 /// The longest name of a relation, in bytes.
 const NAME_BYTES: usize = 63;
 
@@ -40,15 +39,11 @@ pub fn find(table: &Table, property: &str) -> Option<PropertyIndex> {
         .cloned()
 }
 
-/// Returns the name for a new index: table and property, cut if they are too long, and numbered if other relations have
-/// the name. If they have all the names, PostgreSQL says that the relation exists.
-pub fn free_index_name(table: &Table, property: &str) -> String {
+/// Returns the first name for a new index that passes a test, such as that it is free: table and property, cut if they are too long, and
+/// numbered.
+pub fn index_name(table: &Table, property: &str, test: fn(&str) -> bool) -> String {
     let full = format!("{}_{property}", table.name().name());
-    let name = |number: u32| {
-        let suffix = match number {
-            0 => String::new(),
-            _ => format!("_{number}"),
-        };
+    let name = |suffix: &str| {
         if full.len() + suffix.len() <= NAME_BYTES {
             return format!("{full}{suffix}");
         }
@@ -59,10 +54,7 @@ pub fn free_index_name(table: &Table, property: &str) -> String {
         }
         format!("{}{hashed}", &full[..end])
     };
-    (0..NAMES)
-        .map(name)
-        .find(|name| relation_in_data_schema(name).is_none())
-        .unwrap_or_else(|| name(0))
+    numbered(name, test)
 }
 
 /// The knowledge of a table's property indexes about a filter.

@@ -64,9 +64,9 @@ pub const BEGINNING: i64 = i64::MIN;
 /// Sweeps the table that the caller has named, as the caller. Returns `None` if it has no expiry any more.
 ///
 /// # Errors
-/// As of [`Table::open`].
+/// As of [`Table::lock`].
 pub fn sweep_named(table: &Table, top: u64, since: i64) -> Result<Option<Swept>, Error> {
-    let table = Table::open(table.name().name(), TableLock::Write)?;
+    let table = table.lock(TableLock::Write)?;
     if Expiries::of(&table).is_empty() {
         return Ok(None);
     }

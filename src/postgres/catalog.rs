@@ -38,21 +38,27 @@ thread_local! {
     static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The function of [`watch`].
+/// The functions of [`watch`].
 static FORGET: OnceLock<fn(pg_sys::Oid)> = OnceLock::new();
+static FORGET_NAMES: OnceLock<fn()> = OnceLock::new();
 
 /// Registers callbacks for the invalidation messages of types, schemas, functions and tables. From now on PostgreSQL calls `of_tables` for each
-/// relation that has changed, or with `InvalidOid` if any may have.
-pub fn watch(of_tables: fn(pg_sys::Oid)) {
-    let _ = FORGET.set(of_tables);
+/// relation that has changed, or with `InvalidOid` if any may have, and `of_names` when a relation may have got or lost a name.
+pub fn watch(of_tables: fn(pg_sys::Oid), of_names: fn()) {
+    let _ = (FORGET.set(of_tables), FORGET_NAMES.set(of_names));
     let caches = [
         pg_sys::SysCacheIdentifier::TYPEOID,
         pg_sys::SysCacheIdentifier::NAMESPACEOID,
         pg_sys::SysCacheIdentifier::PROCOID,
+        pg_sys::SysCacheIdentifier::RELNAMENSP,
     ];
     for cache in caches {
+        let callback = match cache {
+            pg_sys::SysCacheIdentifier::RELNAMENSP => name_changed,
+            _ => changed,
+        };
         // SAFETY: the callback exists as long as the process, because PostgreSQL unloads no library.
-        unsafe { pg_sys::CacheRegisterSyscacheCallback(cache as c_int, Some(changed), pg_sys::Datum::null()) };
+        unsafe { pg_sys::CacheRegisterSyscacheCallback(cache as c_int, Some(callback), pg_sys::Datum::null()) };
     }
     // SAFETY: as above.
     unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), pg_sys::Datum::null()) };
@@ -62,6 +68,15 @@ pub fn watch(of_tables: fn(pg_sys::Oid)) {
 unsafe extern "C-unwind" fn changed(_argument: pg_sys::Datum, _cache: c_int, _hash: pg_sys::uint32) {
     OWN_OBJECTS.set(None);
     forget(pg_sys::InvalidOid);
+}
+
+/// The message has a hash of the name alone, which says nothing of the other spellings.
+#[pg_guard]
+unsafe extern "C-unwind" fn name_changed(_argument: pg_sys::Datum, _cache: c_int, _hash: pg_sys::uint32) {
+    if let Some(forget) = FORGET_NAMES.get() {
+        forget();
+    }
+    CHANGES.set(CHANGES.get().wrapping_add(1));
 }
 
 #[pg_guard]
@@ -210,6 +225,12 @@ pub fn row_of<T: CatalogRow, R>(oid: pg_sys::Oid, take: impl FnOnce(&T) -> R) ->
         pg_sys::ReleaseSysCache(row);
         Some(taken)
     }
+}
+
+/// Accepts the messages of other sessions about what they have committed.
+pub fn accept_changes() {
+    // SAFETY: they may be accepted at any time in a transaction.
+    unsafe { pg_sys::AcceptInvalidationMessages() };
 }
 
 /// Returns the schema of the tables of the service.

@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 use table_service_model::partition_hash::partition_hash;
 
 use super::catalog;
+use super::catalog_scan::scan;
 use super::spi::{Connection, connect};
 use super::types::value::{Text, Value};
 
@@ -39,32 +40,9 @@ pub fn is_distributed(relation: pg_sys::Oid) -> bool {
         return false;
     };
     let index = system_relation(c"pg_dist_partition_logical_relid_index");
-    // SAFETY: the scan reads a catalog whose first column is the OID of a relation, as it is now. It scans the whole
-    // catalog if there is no such index. The scan and the catalog are closed; after an error PostgreSQL closes them.
-    unsafe {
-        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-        let catalog = pg_sys::table_open(distributed, lock);
-        let mut key = pg_sys::ScanKeyData::default();
-        pg_sys::ScanKeyInit(
-            &mut key,
-            1,
-            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-            pg_sys::RegProcedure::from(pg_sys::F_OIDEQ),
-            relation.into(),
-        );
-        let scan = pg_sys::systable_beginscan(
-            catalog,
-            index.unwrap_or(pg_sys::InvalidOid),
-            index.is_some(),
-            std::ptr::null_mut(),
-            1,
-            &mut key,
-        );
-        let is_distributed = !pg_sys::systable_getnext(scan).is_null();
-        pg_sys::systable_endscan(scan);
-        pg_sys::table_close(catalog, lock);
-        is_distributed
-    }
+    // SAFETY: the first column of this catalog is the OID of a relation, and nothing else of a row is read. The whole catalog is scanned if
+    // there is no such index.
+    unsafe { scan(distributed, index, (1, relation), |_: &pg_sys::Oid| Some(())) }.is_some()
 }
 
 /// Returns whether the relation is a table of the service: `OF table_service.entity`, or distributed with the columns of an entity.

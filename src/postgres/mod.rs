@@ -6,6 +6,7 @@ pub mod analysis;
 pub mod btree;
 pub mod call;
 pub mod catalog;
+pub mod catalog_scan;
 pub mod citus;
 pub mod clock;
 pub mod cursor;

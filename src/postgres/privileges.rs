@@ -106,6 +106,18 @@ pub fn owns(table: pg_sys::Oid) -> bool {
     }
 }
 
+/// Returns whether the caller has the rights of a schema's owner, who may drop what is in it.
+pub fn owns_schema(schema: pg_sys::Oid) -> bool {
+    // SAFETY: as in `has_all`.
+    unsafe {
+        #[cfg(not(since_pg16))]
+        let is_owner = pg_sys::pg_namespace_ownercheck(schema, current_role());
+        #[cfg(since_pg16)]
+        let is_owner = pg_sys::object_ownercheck(pg_sys::NamespaceRelationId, schema, current_role());
+        is_owner
+    }
+}
+
 /// Raises PostgreSQL's own error (42501) if the caller lacks one of these privileges on a whole table.
 pub fn require(table: pg_sys::Oid, privileges: u32) {
     if !has_all(table, privileges) {

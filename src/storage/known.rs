@@ -12,7 +12,7 @@ use std::thread::LocalKey;
 use pgrx::pg_sys;
 use table_service_model::expiry::Expiry;
 
-use crate::postgres::catalog::changes;
+use crate::postgres::catalog::{accept_changes, changes};
 use crate::postgres::citus::ShardLock;
 
 /// How many tables are known.
@@ -25,6 +25,9 @@ pub struct KnownTable {
     /// Whether its entities are on other servers.
     pub is_distributed: bool,
 }
+
+/// A table of the service, and its name in the spelling that is stored.
+pub type NamedTable = (Rc<str>, KnownTable);
 
 /// An index of a table that finds entities by a property.
 #[derive(Debug, Clone)]
@@ -95,8 +98,8 @@ impl AsRef<str> for PropertyIndex {
 }
 
 thread_local! {
-    /// The tables of the service by name, in the spelling that is stored.
-    static TABLES: RefCell<HashMap<Rc<str>, KnownTable>> = RefCell::default();
+    /// The tables of the service, each with the spelling that is stored, by the spelling that was asked for.
+    static TABLES: RefCell<HashMap<Rc<str>, NamedTable>> = RefCell::default();
     /// The indexes of tables.
     static INDEXES: RefCell<HashMap<pg_sys::Oid, Indexes>> = RefCell::default();
     /// The local shards of distributed tables.
@@ -106,7 +109,7 @@ thread_local! {
 /// Forgets a relation that has changed, or all for `InvalidOid`.
 pub fn forget(relation: pg_sys::Oid) {
     let is_other = |oid: pg_sys::Oid| relation != pg_sys::InvalidOid && oid != relation;
-    TABLES.with_borrow_mut(|tables| tables.retain(|_, table| is_other(table.oid)));
+    TABLES.with_borrow_mut(|tables| tables.retain(|_, (_, table)| is_other(table.oid)));
     INDEXES.with_borrow_mut(|tables| {
         tables.retain(|&table, indexes| is_other(table) && !indexes.has(relation));
     });
@@ -115,24 +118,28 @@ pub fn forget(relation: pg_sys::Oid) {
     });
 }
 
+/// Forgets all names, because a relation may have got one: which other spellings are the same name, nobody has looked at.
+pub fn forget_names() {
+    TABLES.with_borrow_mut(HashMap::clear);
+}
+
 /// Returns the table of the service with this name, from the cache or from `look_up`.
 ///
-/// The cache keeps a table until an invalidation message says that it has changed. So a caller that locks the table
-/// must check afterwards whether such a message has arrived, as after any catalog look-up.
-pub fn table(name: &str, look_up: impl FnOnce() -> Option<KnownTable>) -> Option<(Rc<str>, KnownTable)> {
-    let kept = TABLES.with_borrow(|tables| {
-        tables
-            .get_key_value(name)
-            .map(|(name, &table)| (Rc::clone(name), table))
-    });
+/// The cache keeps a table until an invalidation message says that it has changed, or that any relation has got a name. So a caller that
+/// locks the table must check afterwards whether such a message has arrived, as after any catalog look-up.
+pub fn table<E>(name: &str, look_up: impl FnOnce() -> Result<Option<NamedTable>, E>) -> Result<Option<NamedTable>, E> {
+    let kept = TABLES.with_borrow(|tables| tables.get(name).map(|(name, table)| (Rc::clone(name), *table)));
     if kept.is_some() {
-        return kept;
+        return Ok(kept);
     }
+    // Another session may have committed the table after this session last processed messages.
+    accept_changes();
     let before = changes();
-    let table = look_up()?;
-    let name: Rc<str> = name.into();
-    keep(&TABLES, before, Rc::clone(&name), table);
-    Some((name, table))
+    let found = look_up()?;
+    if let Some((stored, table)) = &found {
+        keep(&TABLES, before, name.into(), (Rc::clone(stored), *table));
+    }
+    Ok(found)
 }
 
 /// Keeps what was looked up, unless something has changed since.

@@ -15,6 +15,7 @@ pub mod indexes;
 pub mod inlining;
 pub mod known;
 pub mod name;
+pub mod names;
 mod placement;
 pub mod plan;
 pub mod planner;

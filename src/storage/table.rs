@@ -3,7 +3,7 @@
 //! The tables of the service are the relations in `table_service_data` that are `OF table_service.entity`. On the workers
 //! of a Citus cluster, a distributed table is not `OF` a type, and is known by its columns. There is no second catalog.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::rc::Rc;
 
 use md5::{Digest, Md5};
@@ -13,7 +13,9 @@ use table_service_model::table_name::{self, Slips};
 
 use super::known::{self, KnownTable};
 use super::name::QualifiedName;
+use super::names;
 use crate::postgres::catalog;
+use crate::postgres::catalog_scan::scan;
 use crate::postgres::citus::{self, is_table};
 use crate::postgres::privileges;
 use crate::postgres::relation::{is_before_row, with_relation};
@@ -79,7 +81,7 @@ impl Table {
     /// the table, so that the table still exists when the statement runs.
     ///
     /// # Errors
-    /// `InvalidResourceName` or `OutOfRangeInput` for an invalid table name, and `TableNotFound`.
+    /// `InvalidResourceName` or `OutOfRangeInput` for an invalid table name, `TableNotFound`, and `AmbiguousTableName`.
     pub fn open(name: &str, lock: TableLock) -> Result<Table, Error> {
         Table::open_checked(name, lock, |_| {})
     }
@@ -98,11 +100,21 @@ impl Table {
         })
     }
 
+    /// Does what [`Table::open`] does with the lock of DROP TABLE, for callers that may drop the table. Others get PostgreSQL's own error
+    /// (42501) before they wait for the lock.
+    pub fn open_to_drop(name: &str) -> Result<Table, Error> {
+        Table::open_checked(name, TableLock::Drop, |table| {
+            if !privileges::owns_schema(catalog::data_schema()) {
+                privileges::require_owner(table.oid);
+            }
+        })
+    }
+
     fn open_checked(name: &str, lock: TableLock, check: impl Fn(&Table)) -> Result<Table, Error> {
         let mode = lock.mode();
         table_name::check_form(name)?;
         loop {
-            let table = Table::find(name).ok_or_else(|| not_found(Error::TableNotFound, name))?;
+            let table = Table::find(name)?.ok_or_else(|| not_found(Error::TableNotFound, name))?;
             check(&table);
             // SAFETY: the functions lock any OID, and the counter is a global of this process. PostgreSQL opens
             // relations by name in the same way: if the catalogs have changed during the wait for the lock, it looks
@@ -114,7 +126,7 @@ impl Table {
                     return Ok(table);
                 }
                 // The table may have been renamed to another spelling.
-                if let Some(again) = Table::find(name).filter(|again| again.oid == table.oid) {
+                if let Some(again) = Table::find(name)?.filter(|again| again.oid == table.oid) {
                     return Ok(again);
                 }
                 pg_sys::UnlockRelationOid(table.oid, mode);
@@ -130,27 +142,43 @@ impl Table {
     }
 
     /// Gives back a lock that [`Table::open`] took, before the transaction ends.
-    pub fn unlock(self, lock: TableLock) {
+    pub fn unlock(&self, lock: TableLock) {
         // SAFETY: the caller holds the lock.
         unsafe { pg_sys::UnlockRelationOid(self.oid, lock.mode()) };
     }
 
-    /// Finds the table with this name in any case.
-    pub fn find(name: &str) -> Option<Table> {
-        let probe = || by_spelling(name).or_else(|| by_index(name));
-        probe()
-            .or_else(|| {
-                // Another session may have committed the table after this session last processed invalidation messages.
-                // SAFETY: invalidation messages may be accepted at any time in a transaction. The counter is a global
-                // of this process.
-                let changed = unsafe {
-                    let before = pg_sys::SharedInvalidMessageCounter;
-                    pg_sys::AcceptInvalidationMessages();
-                    before != pg_sys::SharedInvalidMessageCounter
-                };
-                if changed { probe() } else { None }
-            })
-            .or_else(|| by_scan(name))
+    /// Locks this table again, whatever its name is by then.
+    ///
+    /// # Errors
+    /// `TableNotFound` if it is gone.
+    pub fn lock(&self, lock: TableLock) -> Result<Table, Error> {
+        // SAFETY: the function locks any OID.
+        unsafe { pg_sys::LockRelationOid(self.oid, lock.mode()) };
+        table_by_oid(self.oid).ok_or_else(|| not_found(Error::TableNotFound, self.name.name()))
+    }
+
+    /// Finds the table with this name in any case, as the catalogs are now.
+    ///
+    /// # Errors
+    /// `AmbiguousTableName` if several tables have it. None of them is taken, whatever their spellings are.
+    pub fn find(name: &str) -> Result<Option<Table>, Error> {
+        let look_up = || {
+            let mut tables = names::spellings_of(name);
+            tables.retain(|&(oid, _)| is_table(oid));
+            match tables.as_slice() {
+                [] => Ok(None),
+                [(oid, stored)] => Ok(Some((stored.as_str().into(), known(*oid)))),
+                [..] => Err(ambiguous(&tables)),
+            }
+        };
+        Ok(known::table(name, look_up)?.map(|(name, table)| Table::new(table, name)))
+    }
+}
+
+fn ambiguous(tables: &[(pg_sys::Oid, String)]) -> Error {
+    let names: Vec<String> = tables.iter().map(|(_, name)| format!("\"{name}\"")).collect();
+    Error::TableNameAmbiguous {
+        names: names.join(" and "),
     }
 }
 
@@ -177,87 +205,27 @@ impl TableLock {
     }
 }
 
-/// Finds a table by the spelling that is stored, the usual case.
-fn by_spelling(name: &str) -> Option<Table> {
-    let look_up = || relation_in_data_schema(name).filter(|&oid| is_table(oid)).map(known);
-    let (name, table) = known::table(name, look_up)?;
-    Some(Table::new(table, name))
-}
-
-/// Finds a table by another spelling: the primary key's name is derived from the folded name. Tables that versions before
-/// 0.3.0 created have a hash there, whatever the length of the name is.
-fn by_index(name: &str) -> Option<Table> {
-    let first = [readable_primary_key(name), Some(hashed_primary_key(name))];
-    first
-        .into_iter()
-        .flatten()
-        .flat_map(|first| numbered(first).map_while(|index| relation_in_data_schema(&index)))
-        .find_map(|index| table_of_index(index).filter(|table| same_name(table.name.name(), name)))
-}
-
-/// Returns the table that an index belongs to, if it is a table of the service.
-fn table_of_index(index: pg_sys::Oid) -> Option<Table> {
-    // SAFETY: the function takes any OID. With `missing_ok` it returns InvalidOid if the relation is not an index.
-    table_by_oid(unsafe { pg_sys::IndexGetRelation(index, true) })
-}
-
-/// Finds a table by a scan of `pg_class`. After a user's RENAME the primary key still has the old name. Only this scan
-/// shows that no such table exists.
-fn by_scan(name: &str) -> Option<Table> {
-    scan(|oid, stored| (same_name(stored, name) && is_table(oid)).then(|| Table::new(known(oid), stored.into())))
-}
-
 /// Returns this error, which is that there is no table of this name, with the nearest name of a table whose entities the
 /// caller may read or write.
 pub fn not_found(error: Error, name: &str) -> Error {
     let (mut all, mut nearest) = (Slips::of(name), None);
-    scan(|oid, stored| {
+    let each = |class: &pg_sys::FormData_pg_class| {
+        // A name that is not UTF-8 is not the name of a table of the service.
+        let stored = std::str::from_utf8(name_bytes(&class.relname)).unwrap_or_default();
         if let Some(slips) = all.to(stored) {
             let found = Some((slips, stored.to_owned()));
             if (nearest.is_none() || found < nearest)
-                && table_by_oid(oid).is_some_and(|table| table.has_any_right_to_entities())
+                && table_by_oid(class.oid).is_some_and(|table| table.has_any_right_to_entities())
             {
                 nearest = found;
             }
         }
         all.is_over().then_some(())
-    });
+    };
+    let in_schema = (pg_sys::Anum_pg_class_relnamespace, catalog::data_schema());
+    // SAFETY: the rows of `pg_class` are of this type.
+    unsafe { scan(pg_sys::RelationRelationId, None, in_schema, each) };
     error.of_missing_table(name, nearest.as_ref().map(|(_, name)| name.as_str()))
-}
-
-/// Calls `take` with each relation in `table_service_data` and its name, until it returns something.
-fn scan<R>(mut take: impl FnMut(pg_sys::Oid, &str) -> Option<R>) -> Option<R> {
-    let schema = catalog::data_schema();
-    // SAFETY: a scan without a snapshot reads `pg_class` as it is now, whatever the transaction's snapshot is. Each
-    // tuple is a row of `pg_class`, and its name is copied before the next one is fetched. The scan and the relation
-    // are closed; after an error PostgreSQL closes them.
-    unsafe {
-        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-        let relation = pg_sys::table_open(pg_sys::RelationRelationId, lock);
-        let mut key = pg_sys::ScanKeyData::default();
-        pg_sys::ScanKeyInit(
-            &mut key,
-            pg_sys::Anum_pg_class_relnamespace as pg_sys::AttrNumber,
-            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-            pg_sys::RegProcedure::from(pg_sys::F_OIDEQ),
-            schema.into(),
-        );
-        let scan = pg_sys::systable_beginscan(relation, pg_sys::InvalidOid, false, std::ptr::null_mut(), 1, &mut key);
-        let mut found = None;
-        while found.is_none() {
-            let tuple = pg_sys::systable_getnext(scan);
-            if tuple.is_null() {
-                break;
-            }
-            let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
-            // A name that is not UTF-8 is not the name of a table of the service.
-            let stored = std::str::from_utf8(name_bytes(&(*class).relname));
-            found = stored.ok().and_then(|stored| take((*class).oid, stored));
-        }
-        pg_sys::systable_endscan(scan);
-        pg_sys::table_close(relation, lock);
-        found
-    }
 }
 
 /// Returns the table with this OID, if it is a table of the service.
@@ -271,17 +239,6 @@ fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
         CStr::from_ptr(name).to_str().ok()?.into()
     };
     is_table(oid).then(|| Table::new(known(oid), name))
-}
-
-/// Returns the relation of any kind in `table_service_data` that has exactly this name.
-pub fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
-    if name.len() >= pg_sys::NAMEDATALEN as usize {
-        return None;
-    }
-    let name = CString::new(name).ok()?;
-    // SAFETY: the name is a C string, and the function takes any schema's OID.
-    let oid = unsafe { pg_sys::get_relname_relid(name.as_ptr(), catalog::data_schema()) };
-    (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
 /// Returns what the catalogs say about a table of the service.
@@ -305,46 +262,15 @@ pub fn same_name(a: &str, b: &str) -> bool {
 /// The longest name that stays one of PostgreSQL's when Citus writes a shard's number behind it.
 pub const SHARDED_NAME_BYTES: usize = 50;
 
-/// How many names for a primary key are tried.
-const PRIMARY_KEY_NAMES: u32 = 100;
-
-/// Returns the first name for the primary key of a table that people can read: `employees_pkey`. `None` if it would be too
-/// long. No table of the service has such a name, because tables have no underscore.
-fn readable_primary_key(table: &str) -> Option<String> {
-    let name = format!("{}_pkey", table_name::fold(table));
-    (name.len() + "_99".len() <= SHARDED_NAME_BYTES).then_some(name)
-}
-
-/// Returns the first name for the primary key of a table whose name is long.
-fn hashed_primary_key(table: &str) -> String {
-    format!("pk_{}", hash(&table_name::fold(table)))
-}
-
-/// Returns the names that the primary key of a table may have, in the order in which they are tried.
-///
-/// All spellings of the table's name have the same list. So two concurrent creations collide in `pg_class`, whichever
-/// commits first. The later names are used only if something else has the earlier ones: a renamed table keeps its
-/// primary key's name, and users may give the name to other relations.
-fn numbered(first: String) -> impl Iterator<Item = String> {
-    (0..PRIMARY_KEY_NAMES).map(move |number| match number {
-        0 => first.clone(),
-        _ => format!("{first}_{number}"),
-    })
-}
-
-/// Returns the name for the primary key of a new table.
-///
-/// # Errors
-/// `TableAlreadyExists` if other relations have all the names.
-pub fn free_primary_key_name(table: &str) -> Result<String, Error> {
-    numbered(readable_primary_key(table).unwrap_or_else(|| hashed_primary_key(table)))
-        .find(|name| {
-            // The caller has found no table of this name. So a relation with this name belongs to something else,
-            // unless a concurrent session has just created the table.
-            relation_in_data_schema(name)
-                .is_none_or(|index| table_of_index(index).is_some_and(|other| same_name(other.name.name(), table)))
-        })
-        .ok_or_else(|| Error::TableNameTaken {
-            reason: "other relations have the names of its primary key".to_owned(),
-        })
+/// Returns a name for the primary key of a new table that people can read: `employees_pkey`, or `employees_pkey_1` and so on if
+/// somebody has given the name to something else, as PostgreSQL does. Of a long name it has a hash. The name is taken until the end of
+/// the transaction.
+pub fn free_primary_key_name(table: &str) -> String {
+    let table = table_name::fold(table);
+    let readable = format!("{table}_pkey");
+    let first = match readable.len() + "_99".len() <= SHARDED_NAME_BYTES {
+        true => readable,
+        false => format!("pk_{}", hash(&table)),
+    };
+    names::numbered(|suffix| format!("{first}{suffix}"), names::take)
 }

@@ -17,7 +17,7 @@ use crate::limits;
 /// ```
 pub fn check(name: &str) -> Result<(), Error> {
     check_form(name)?;
-    if name.eq_ignore_ascii_case("tables") {
+    if is_reserved(name) {
         return Err(Error::TableNameReserved);
     }
     Ok(())
@@ -92,6 +92,54 @@ pub fn fold(name: &str) -> String {
     name.to_ascii_lowercase()
 }
 
+/// Returns whether the name is the reserved one.
+pub fn is_reserved(name: &str) -> bool {
+    name.eq_ignore_ascii_case("tables")
+}
+
+/// Returns the first spelling of a name, in the order of bytes, that is not before `from`. `None` if all of them are before it.
+///
+/// So all spellings that an ordered index has are found in a few steps, however many are possible.
+///
+/// ```
+/// use table_service_model::table_name::first_spelling;
+///
+/// assert_eq!(first_spelling("abc", b""), Some("ABC".to_owned()));
+/// assert_eq!(first_spelling("abc", b"Ab_"), Some("Abc".to_owned()));
+/// assert_eq!(first_spelling("abc", b"abd"), None);
+/// ```
+pub fn first_spelling(name: &str, from: &[u8]) -> Option<String> {
+    let capitals = name.to_ascii_uppercase();
+    let common = capitals
+        .bytes()
+        .zip(from)
+        .take_while(|(capital, byte)| *capital == byte.to_ascii_uppercase())
+        .count();
+    // What is equal to `from` up to a place, greater there, and least behind it.
+    let greater = |at: usize, byte: u8| {
+        let (before, behind) = (from.get(..at)?, capitals.as_bytes().get(at.saturating_add(1)..)?);
+        String::from_utf8([before, &[byte], behind].concat()).ok()
+    };
+    let Some(&other) = from.get(common) else {
+        let rest = capitals.as_bytes().get(common..)?;
+        return String::from_utf8([from, rest].concat()).ok();
+    };
+    let here = capitals.as_bytes().get(common).and_then(|&capital| {
+        let byte = [capital, capital.to_ascii_lowercase()]
+            .into_iter()
+            .find(|byte| *byte > other)?;
+        greater(common, byte)
+    });
+    here.or_else(|| {
+        let (at, capital) = from
+            .iter()
+            .enumerate()
+            .take(common)
+            .rfind(|(_, byte)| byte.is_ascii_uppercase())?;
+        greater(at, capital.to_ascii_lowercase())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +149,38 @@ mod tests {
         for name in ["abc", "Employees", "a12", &"a".repeat(63)] {
             assert_eq!(check(name), Ok(()), "{name}");
         }
+    }
+
+    #[test]
+    fn spellings_come_in_the_order_of_bytes() {
+        let name = "a_B9";
+        let mut all: Vec<String> = ["A_B9", "A_b9", "a_B9", "a_b9"].map(str::to_owned).into();
+        all.sort();
+        let others = [
+            "",
+            "A",
+            "A_",
+            "A_B",
+            "A_B9x",
+            "A_C",
+            "A_a",
+            "Aa",
+            "B",
+            "_",
+            "a",
+            "a_Z",
+            "a_b",
+            "a_b9\u{1}",
+            "a_c",
+            "b",
+            "\u{e9}",
+        ];
+        let behind = all.iter().map(|spelling| format!("{spelling}\u{1}"));
+        for from in others.map(str::to_owned).into_iter().chain(all.clone()).chain(behind) {
+            let expected = all.iter().find(|spelling| spelling.as_bytes() >= from.as_bytes());
+            assert_eq!(first_spelling(name, from.as_bytes()).as_ref(), expected, "{from}");
+        }
+        assert_eq!(first_spelling("été", "été".as_bytes()).as_deref(), Some("été"));
     }
 
     #[test]

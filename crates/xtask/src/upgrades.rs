@@ -301,7 +301,11 @@ impl Upgrades<'_> {
 
     /// The session with the old library and one with the new library change the same entity alternately.
     fn write_in_turn(&self, session: &mut Session, server: &Server, table: &str) -> Result {
-        session.ask(&format!("SELECT 1 FROM table_service.create_table('{table}')"))?;
+        server.sql(
+            "postgres",
+            DATABASE,
+            &[&format!("SELECT 1 FROM table_service.create_table('{table}')")],
+        )?;
         let mut tag = session.ask(&format!(
             "SELECT table_service.insert_entity('{table}', 'p', 'r', '{{\"A\": 0}}')"
         ))?;

@@ -59,6 +59,7 @@ DO $$ BEGIN
     EXECUTE (SELECT string_agg('CREATE TABLE table_service_data."Staff_Fax' || CASE n WHEN 0 THEN '' ELSE '_' || n END || '" ()', '; ') FROM generate_series(0, 99) AS n);
 END $$;
 SELECT create_property_index('Staff', 'Fax');
+SELECT drop_property_index('Staff', 'Fax');
 DO $$ BEGIN
     EXECUTE (SELECT string_agg('DROP TABLE table_service_data."Staff_Fax' || CASE n WHEN 0 THEN '' ELSE '_' || n END || '"', '; ') FROM generate_series(0, 99) AS n);
 END $$;
@@ -258,7 +259,7 @@ SELECT delete_table('Loose');
 
 -- An index in descending order serves like any other.
 SELECT create_table('Down');
-CREATE INDEX down ON table_service_data."Down" (property_index_key(partition_key, row_key, properties, 'A') DESC NULLS LAST);
+CREATE INDEX descending ON table_service_data."Down" (property_index_key(partition_key, row_key, properties, 'A') DESC NULLS LAST);
 INSERT INTO table_service_data."Down" SELECT 'p', 'r' || n, clock_timestamp(), jsonb_build_object('A', n % 2)::properties FROM generate_series(1, 9) AS n;
 SELECT access FROM explain_query('Down', 'A eq 1');
 SELECT row_key FROM query_entities('Down', 'A eq 1');

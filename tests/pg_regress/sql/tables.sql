@@ -43,15 +43,10 @@ SELECT create_table('Robots', if_not_exists => true);
 SELECT insert_entity('eMPLOYEES', 'p', 'r', '{}') IS NOT NULL AS inserted;
 SELECT partition_key, row_key, properties FROM get_entity('EMPLOYEES', 'p', 'r');
 
--- The primary key has the table's name, by which every spelling of it is found. A hash is in the place of a long name, and in tables of
--- earlier versions in that of every name.
+-- The primary key has the table's name. A hash is in the place of a long name.
 CREATE TEMPORARY TABLE names AS SELECT name, create_table(name) AS relation FROM (VALUES ('Short'), (repeat('Aa', 21)), (repeat('Aa', 21) || 'a'), (repeat('Aa', 31) || 'a')) AS v (name);
 SELECT length(name), indexrelid::regclass AS primary_key, insert_entity(upper(name), 'p', 'r', '{}') IS NOT NULL AS found, pg_temp.outcome(format('SELECT create_table(%L)', upper(name))) AS created
 FROM names JOIN pg_index ON indrelid = relation AND indisprimary ORDER BY length(name);
-SELECT format('ALTER INDEX table_service_data.short_pkey RENAME TO pk_%s', md5('short')) \gexec
-SELECT insert_entity('SHORT', 'p', 'r2', '{}') IS NOT NULL AS found;
-SELECT create_table('SHORT');
-:state
 -- A property index of that name, and other relations, are no hindrance.
 SELECT delete_table('Short');
 SELECT create_table('abc'), create_property_index('abc', 'pkey');

@@ -43,7 +43,13 @@ catalog! {
         TableNameTaken { reason: String } => {
             code: TableAlreadyExists, sqlstate: "42P07", stage: BackEnd,
             message: "The table specified already exists.",
-            hint: "Another object in the schema table_service_data has this name ({reason}). Rename or drop it.",
+            hint: "Another object in the schema table_service_data has this name, in any case ({reason}). Take another name, or rename or drop that object.",
+        }
+        /// Tables have the name in several cases. They were made where the event trigger did not run.
+        TableNameAmbiguous { names: String } => {
+            code: AmbiguousTableName, sqlstate: "42P09", stage: FrontEnd,
+            message: "The specified table name is ambiguous: tables have it in several cases.",
+            hint: "The schema table_service_data has the tables {names}. Rename or drop all but one, for example with ALTER TABLE table_service_data.\"...\" RENAME TO. Until then no function takes any of them.",
         }
         /// An operation on entities names a table that does not exist.
         TableNotFound => {

@@ -51,6 +51,7 @@ macro_rules! codes {
 }
 
 codes! {
+    AmbiguousTableName => 409, No;
     AtomFormatNotSupported => 415, No;
     AuthenticationFailed => 403, No;
     AuthorizationFailure => 403, No;

@@ -26,6 +26,7 @@ mod inlining;
 mod install;
 mod install_script;
 mod interrupts;
+mod names;
 mod oracle;
 mod out_of_memory;
 mod patch;

@@ -49,6 +49,7 @@ fn arguments(type_name: &str) -> Option<Vec<String>> {
         ],
         "boolean" => &["true", "false"],
         "integer" => &["0", "1", "-1", "5", "2147483647", "-2147483648"],
+        "oid" => &["0", "1", "1247", "1259", "2606", "4294967295"],
         "bigint" => &[
             "0",
             "1",
@@ -219,7 +220,7 @@ fn no_function_fails_internally() {
         FROM pg_catalog.pg_proc AS p
         JOIN pg_catalog.pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
         JOIN pg_catalog.pg_extension AS e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
-        WHERE e.extname = 'table_service' AND p.prorettype <> 'trigger'::regtype
+        WHERE e.extname = 'table_service' AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
             AND NOT p.proargtypes::oid[] && ARRAY['internal'::regtype::oid]
         ORDER BY 1, 2",
     );

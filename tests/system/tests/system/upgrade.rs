@@ -293,3 +293,29 @@ fn a_schema_with_objects_of_others_is_not_upgraded() {
         session.run(update);
     }
 }
+
+#[test]
+fn an_upgrade_names_the_tables_that_have_one_name() {
+    for version in releases() {
+        let db = Database::empty();
+        let session = db.session("superuser");
+        session.run(&format!("CREATE EXTENSION table_service VERSION '{version}'"));
+        let of_entity = "OF table_service.entity (PRIMARY KEY (partition_key, row_key))";
+        session.run(&format!(
+            "CREATE TABLE table_service_data.\"Orders\" {of_entity}; CREATE TABLE table_service_data.orders {of_entity};
+             CREATE TABLE table_service_data.\"Tables\" {of_entity}; CREATE TABLE table_service_data.\"Staff\" {of_entity}"
+        ));
+        session.run("ALTER EXTENSION table_service UPDATE");
+        let names = "names that differ in case only, or that are reserved: \"Orders\", orders; \"Tables\"";
+        let log = db.cluster().log();
+        let mut warnings = log
+            .lines()
+            .filter(|line| line.contains(db.name()) && line.contains("WARNING"));
+        let warning = warnings.next().unwrap_or_default();
+        assert!(warning.ends_with(names), "{version}: {warning}");
+        assert_eq!(session.text("SELECT table_service.count_entities('staff')"), "0");
+        session
+            .sql("SELECT table_service.count_entities('Orders')")
+            .fails_in_postgres("42P09");
+    }
+}

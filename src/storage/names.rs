@@ -1,0 +1,165 @@
+//! The names of the relations in `table_service_data`: no two differ in case only, and none is `Tables`.
+//!
+//! The event trigger `table_service_names` keeps it so, for every statement of every role. A lock on the name makes sessions take turns
+//! that want it at the same time: nobody has to wait who wants another one.
+
+use std::ffi::CString;
+
+use md5::{Digest, Md5};
+use pgrx::prelude::*;
+use table_service_model::Error;
+use table_service_model::table_name::{first_spelling, fold, is_reserved};
+
+use crate::postgres::catalog;
+use crate::postgres::catalog_scan::{first_relation_name, scan, scan_as_before};
+use crate::postgres::types::name_bytes;
+
+/// Returns all relations of any kind with this name, in any case, as the catalogs are now.
+pub fn spellings_of(name: &str) -> Vec<(pg_sys::Oid, String)> {
+    let mut found = Vec::new();
+    let mut next = first_spelling(name, b"");
+    while let Some(there) = next.as_deref().and_then(first_relation_name) {
+        pgrx::check_for_interrupts!();
+        let mut from = there;
+        if from.eq_ignore_ascii_case(name.as_bytes()) {
+            let stored = String::from_utf8_lossy(&from).into_owned();
+            found.extend(relation_in_data_schema(&stored).map(|oid| (oid, stored)));
+            // The next one in the order of bytes: no name has this character.
+            from.push(1);
+        }
+        next = first_spelling(name, &from);
+    }
+    found
+}
+
+/// Returns the relation of any kind in `table_service_data` that has exactly this name.
+pub fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
+    if name.len() >= pg_sys::NAMEDATALEN as usize {
+        return None;
+    }
+    let name = CString::new(name).ok()?;
+    // SAFETY: the name is a C string, and the function takes any schema's OID.
+    let oid = unsafe { pg_sys::get_relname_relid(name.as_ptr(), catalog::data_schema()) };
+    (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
+/// Returns whether no relation has the name, in any case.
+pub fn is_free(name: &str) -> bool {
+    spellings_of(name).is_empty()
+}
+
+/// Takes a name until the end of the transaction, if no relation has it and no other session is about to give it to one. Nobody waits.
+pub fn take(name: &str) -> bool {
+    is_free(name) && lock(name, true) && is_free(name)
+}
+
+/// Returns the first name for which `test` holds: that with an empty suffix, or with the suffix `_1`, `_2` and so on.
+pub fn numbered(name: impl Fn(&str) -> String, test: fn(&str) -> bool) -> String {
+    let mut free = name("");
+    let mut number: u64 = 0;
+    while !test(&free) {
+        number += 1;
+        free = name(&format!("_{number}"));
+    }
+    free
+}
+
+/// Waits until no other transaction may give the name to a relation. It is kept until the end of this one.
+pub fn wait_for(name: &str) {
+    lock(name, false);
+}
+
+/// Locks a name in all its spellings. Returns whether it is locked.
+fn lock(name: &str, at_once: bool) -> bool {
+    let [a, b, c, d, e, f, g, h, i, j, ..]: [u8; 16] = Md5::digest(fold(name)).into();
+    // An object of this database that only a name of this hash has. No other role can lock it but by giving a relation the name.
+    let tag = pg_sys::LOCKTAG {
+        // SAFETY: it is a global of this process.
+        locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
+        locktag_field2: u32::from_ne_bytes([a, b, c, d]),
+        locktag_field3: u32::from_ne_bytes([e, f, g, h]),
+        locktag_field4: u16::from_ne_bytes([i, j]),
+        locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
+        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+    };
+    // SAFETY: a transaction is running, and the function takes any tag. Messages may be accepted at any time in a transaction.
+    unsafe {
+        let outcome = pg_sys::LockAcquire(&tag, pg_sys::ExclusiveLock as pg_sys::LOCKMODE, false, at_once);
+        pg_sys::AcceptInvalidationMessages();
+        outcome != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+    }
+}
+
+/// Refuses what a command has done to an object, if this transaction has thereby given a relation in `table_service_data` a name that
+/// it must not have. Names that relations had before are left as they are.
+///
+/// # Errors
+/// `TableAlreadyExists` for the name of another relation in any case, and `InvalidInput` for the reserved one.
+pub fn refuse_taken(class: pg_sys::Oid, object: pg_sys::Oid) -> Result<(), Error> {
+    let schema = catalog::data_schema();
+    for relation in relations_of(class, object) {
+        let found = |class: &pg_sys::FormData_pg_class| {
+            let name = String::from_utf8_lossy(name_bytes(&class.relname)).into_owned();
+            (class.relnamespace == schema).then_some(name)
+        };
+        let by_oid = (pg_sys::Anum_pg_class_oid, relation);
+        let (class, index) = (
+            pg_sys::RelationRelationId,
+            Some(pg_sys::Oid::from(pg_sys::ClassOidIndexId)),
+        );
+        // SAFETY: the rows of `pg_class` are of this type.
+        let (now, before) = unsafe {
+            (
+                scan(class, index, by_oid, found),
+                scan_as_before(class, index, by_oid, found),
+            )
+        };
+        let Some(name) = now.filter(|now| before.as_ref() != Some(now)) else {
+            continue;
+        };
+        if is_reserved(&name) {
+            return Err(Error::TableNameReserved);
+        }
+        wait_for(&name);
+        let mut all = spellings_of(&name).into_iter();
+        if let Some((_, other)) = all.find(|&(other, _)| other != relation) {
+            return Err(is_taken_by(&other));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the error for a name that a relation has.
+pub fn is_taken_by(other: &str) -> Error {
+    Error::TableNameTaken {
+        reason: format!("relation \"{other}\" already exists"),
+    }
+}
+
+/// Returns the relations whose names a command on an object may have made: of a table, its indexes and sequences too.
+fn relations_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    // SAFETY: the functions take any OID. The list is NIL or one of OIDs, and is copied. The rows of `pg_index` are of this type.
+    unsafe {
+        match class {
+            pg_sys::TypeRelationId => vec![pg_sys::get_typ_typrelid(object)],
+            pg_sys::ConstraintRelationId => vec![pg_sys::get_constraint_index(object)],
+            pg_sys::RelationRelationId => {
+                let mut relations = vec![object];
+                let take = |row: &pg_sys::FormData_pg_index| -> Option<()> {
+                    relations.push(row.indexrelid);
+                    None
+                };
+                let of_table = (pg_sys::Anum_pg_index_indrelid, object);
+                let index = pg_sys::Oid::from(pg_sys::IndexIndrelidIndexId);
+                scan(pg_sys::IndexRelationId, Some(index), of_table, take);
+                if let Some(sequences) = pg_sys::getOwnedSequences(object).as_ref() {
+                    let cells =
+                        std::slice::from_raw_parts(sequences.elements, sequences.length.unsigned_abs() as usize);
+                    relations.extend(cells.iter().map(|cell| cell.oid_value));
+                }
+                relations
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The names of relations in `table_service_data`: what roles and sessions can do against one another, and what the event trigger stands in the
+//! way of. `tests/pg_regress/sql/names.sql` has every statement, `tests/isolation/specs/names.spec` sessions at once.
+
+use system_tests::{Database, Expect, Session};
+
+/// A database with a table of its owner, and a role that may create relations beside it.
+fn table_and_stranger() -> (Database, Session, Session) {
+    let db = Database::new();
+    let role = db.role("stranger");
+    let superuser = db.session("superuser");
+    superuser.run(&format!(
+        "GRANT CREATE ON SCHEMA table_service_data TO {role};
+         SELECT table_service.create_table('Orders'), table_service.insert_entity('Orders', 'p', 'r', '{{\"A\": 1}}')"
+    ));
+    let stranger = db.session_as(&role, "stranger");
+    stranger.run(
+        "CREATE TABLE table_service_data.mine OF table_service.entity (PRIMARY KEY (partition_key, row_key));
+         GRANT ALL ON table_service_data.mine TO PUBLIC",
+    );
+    (db, superuser, stranger)
+}
+
+const RENAME: &str = "ALTER TABLE table_service_data.mine RENAME TO orders";
+
+#[test]
+fn no_relation_of_a_stranger_takes_the_name_of_a_table() {
+    let (db, superuser, stranger) = table_and_stranger();
+    for statement in [
+        RENAME,
+        "CREATE TABLE table_service_data.orders OF table_service.entity (PRIMARY KEY (partition_key, row_key))",
+        "BEGIN; ALTER TABLE table_service_data.mine RENAME TO \"ORDERS\"; COMMIT",
+    ] {
+        stranger.sql(statement).fails_in_postgres("42P07");
+        stranger.run("ROLLBACK");
+    }
+    // Nor does the trigger yield to the owner of the extension, who owns the database here, or to the stranger.
+    let owner = db.role("owner");
+    superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
+    let owner = db.session_as(&owner, "owner");
+    for session in [&stranger, &owner] {
+        for statement in [
+            "ALTER EVENT TRIGGER table_service_names DISABLE",
+            "DROP EVENT TRIGGER table_service_names",
+            "ALTER EXTENSION table_service DROP EVENT TRIGGER table_service_names",
+            "SET session_replication_role = 'replica'",
+        ] {
+            session.sql(statement).fails_in_postgres("42501");
+        }
+    }
+    // What it does holds nobody up, but who wants the same name.
+    stranger.run("BEGIN; ALTER TABLE table_service_data.mine RENAME TO invoices");
+    superuser
+        .run("SELECT table_service.create_table('Customers'), table_service.insert_entity('orders', 'p', 'r2', '{}')");
+    stranger.run("ROLLBACK");
+}
+
+#[test]
+fn where_the_trigger_does_not_run_nobody_is_served_from_either_table() {
+    let (db, superuser, stranger) = table_and_stranger();
+    let other = db.session("other");
+    let insert = "SELECT table_service.insert_entity('Orders', 'p', 'new', '{}') IS NOT NULL";
+    other.run("BEGIN; SELECT table_service.count_entities('Orders'); COMMIT");
+    superuser.run("ALTER EVENT TRIGGER table_service_names DISABLE");
+    stranger.run(RENAME);
+    superuser.run("ALTER EVENT TRIGGER table_service_names ENABLE ALWAYS");
+    // Neither by the session that has used the table, in the spelling that is stored, nor by others.
+    for session in [&other, &superuser, &stranger] {
+        for name in ["Orders", "orders"] {
+            let failure = session.sql(&insert.replace("Orders", name)).fails_in_postgres("42P09");
+            for table in ["\"Orders\"", "\"orders\""] {
+                assert!(failure.hint.contains(table), "{failure:?}");
+            }
+        }
+    }
+    // The owner of either ends it.
+    stranger.run("ALTER TABLE table_service_data.orders RENAME TO mine");
+    assert_eq!(other.text(insert), "t");
+}
+
+/// Makes the functions of the extension those of a library that is not there.
+fn remove_library(superuser: &Session) {
+    superuser.run("UPDATE pg_catalog.pg_proc SET probin = '$libdir/gone' WHERE probin LIKE '%table_service'");
+}
+
+#[test]
+fn without_the_library_only_definitions_beside_tables_fail() {
+    let (db, superuser, _) = table_and_stranger();
+    remove_library(&superuser);
+    let session = db.session("no library");
+    session.run(
+        "CREATE TABLE public.other (id bigserial PRIMARY KEY);
+         CREATE VIEW public.others AS SELECT * FROM public.other;
+         ALTER TABLE public.other RENAME TO another;
+         CREATE INDEX ON public.another (id);
+         CREATE TEMPORARY TABLE t AS SELECT 1 AS one;
+         CREATE TYPE public.pair AS (a int, b int)",
+    );
+    session
+        .sql("CREATE TABLE table_service_data.fresh ()")
+        .fails_in_postgres("58P01");
+    session.run("SET client_min_messages = warning; DROP EXTENSION table_service CASCADE; CREATE TABLE public.last ()");
+}
