@@ -57,17 +57,30 @@ macro_rules! entity {
     };
 }
 
-/// The relations of a table: itself and its partitions. PostgreSQL takes a partition tree for 1,000 relations, and would read the whole
-/// catalog to join with it. An array is looked up in the index.
+/// The relations of a table: itself and its partitions. PostgreSQL takes the steps of a recursion for many relations, and would read the
+/// whole catalog to join with it. An array is looked up in the index. `pg_partition_tree` would lock the partitions.
 macro_rules! relations {
     ($relation:literal) => {
         concat!(
-            "ARRAY(SELECT l.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(",
+            "ARRAY(WITH RECURSIVE tree (oid) AS (SELECT ",
             $relation,
-            ") AS l UNION SELECT ",
-            $relation,
-            "::pg_catalog.oid)"
+            "::pg_catalog.oid UNION ALL
+               SELECT h.inhrelid FROM tree AS p JOIN pg_catalog.pg_inherits AS h ON h.inhparent OPERATOR(pg_catalog.=) p.oid
+                 JOIN pg_catalog.pg_class AS k ON k.oid OPERATOR(pg_catalog.=) h.inhrelid AND k.relispartition)
+             SELECT p.oid FROM tree AS p)"
         )
+    };
+}
+
+/// The relations whose size is not asked for, because that would wait: somebody has or awaits the strongest lock on them, or on an index
+/// of theirs.
+macro_rules! locked {
+    () => {
+        "ARRAY(SELECT coalesce(x.indrelid, l.relation) FROM pg_catalog.pg_locks AS l
+             LEFT JOIN pg_catalog.pg_index AS x ON x.indexrelid OPERATOR(pg_catalog.=) l.relation
+           WHERE l.locktype OPERATOR(pg_catalog.=) 'relation' AND l.mode OPERATOR(pg_catalog.=) 'AccessExclusiveLock'
+             AND l.database OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database AS d
+               WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()))"
     };
 }
 
@@ -112,14 +125,20 @@ pub const CALLS: &[Call] = calls! {
                 'name', t.table_name, 'estimate', s.estimate, 'bytes', s.bytes, 'indexes', i.indexes)
                   ORDER BY pg_catalog.lower(t.table_name) COLLATE pg_catalog.\"C\"), '[]'),
                 'token', pg_catalog.max(t.continuation_token))
-              FROM table_service.query_tables(NULL::pg_catalog.text, 1000::pg_catalog.int8, $1::pg_catalog.text, NULL::table_service.properties) AS t,
-                LATERAL (SELECT pg_catalog.sum(c.reltuples)
-                                  FILTER (WHERE c.reltuples OPERATOR(pg_catalog.>=) 0)::pg_catalog.int8 AS estimate,
-                                pg_catalog.sum(pg_catalog.pg_total_relation_size(c.oid))::pg_catalog.int8 AS bytes
-                         FROM pg_catalog.pg_class AS c
-                         WHERE c.relkind OPERATOR(pg_catalog.=) 'r' AND c.oid OPERATOR(pg_catalog.=) ANY (",
+              FROM (SELECT ",
+            locked!(),
+            " AS oids) AS l, table_service.query_tables(NULL::pg_catalog.text, 1000::pg_catalog.int8, $1::pg_catalog.text, NULL::table_service.properties) AS t,
+                LATERAL (SELECT pg_catalog.sum(z.reltuples)
+                                  FILTER (WHERE z.reltuples OPERATOR(pg_catalog.>=) 0)::pg_catalog.int8 AS estimate,
+                                CASE WHEN pg_catalog.count(*) OPERATOR(pg_catalog.=) pg_catalog.count(z.bytes)
+                                  THEN pg_catalog.sum(z.bytes)::pg_catalog.int8 END AS bytes
+                         FROM (SELECT c.reltuples, CASE WHEN c.oid OPERATOR(pg_catalog.=) ANY (l.oids)
+                                   OR c.reltoastrelid OPERATOR(pg_catalog.=) ANY (l.oids) THEN NULL
+                                 ELSE pg_catalog.pg_total_relation_size(c.oid) END AS bytes
+                               FROM pg_catalog.pg_class AS c
+                               WHERE c.relkind OPERATOR(pg_catalog.=) 'r' AND c.oid OPERATOR(pg_catalog.=) ANY (",
             relations!("t.relation"),
-            ")) AS s,
+            ") OFFSET 0) AS z) AS s,
                 LATERAL (SELECT pg_catalog.count(*) AS indexes FROM pg_catalog.pg_index AS n
                          WHERE n.indrelid OPERATOR(pg_catalog.=) t.relation::pg_catalog.oid AND NOT n.indisprimary) AS i"
         );

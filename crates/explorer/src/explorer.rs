@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use postgres_types::Json;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::answer::{Body, Problem, json};
 use crate::calls::{CALLS, EXPORT, IMPORT, PREVIEW};
-use crate::databases::{Databases, column};
+use crate::databases::{Databases, Taken, column};
 use crate::download::{Downloads, ExportRequest};
 use crate::import::ImportRequest;
 use crate::preview::PreviewRequest;
@@ -36,6 +36,10 @@ const RUNNING_CALLS: usize = 4;
 const SHORT_BYTES: usize = 64 * 1024;
 /// The most calls with longer bodies at a time.
 const LONG_CALLS: usize = 4;
+/// The memory of a call with a longer body: so many times its length, for the body, the texts and entities in it, and the message to the
+/// database, and the longest answer of a preview.
+const COPIES: usize = 6;
+const ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 /// The body of a call, of which the explorer reads as much as it takes.
 pub type RequestBody<'a> = &'a mut (dyn hyper::body::Body<Data = Bytes, Error = hyper::Error> + Send + Unpin);
@@ -88,7 +92,6 @@ impl Explorer {
         if let Some(file) = page::file(path, &head.headers).filter(|_| reads) {
             return Ok(file);
         }
-        let no_path = || Problem::not_found("The explorer has no such path.");
         let rest = path.strip_prefix("/api").ok_or_else(no_path)?;
         if head.method != Method::POST {
             let message = "The explorer is called with POST.";
@@ -102,9 +105,17 @@ impl Explorer {
             .strip_prefix('/')
             .and_then(|rest| rest.split_once('/'))
             .ok_or_else(no_path)?;
-        let (body, _long) = self.read(body).await?;
+        let (body, long) = self.read(account, body).await?;
+        let (_permit, memory) = long.unzip();
+        let answer = self.call(account, name, &body).await?;
+        // The answer takes its part of the memory until it is written.
+        Ok(answer.map(|body| holding(body, memory)))
+    }
+
+    /// Answers a call whose body has arrived.
+    async fn call(&self, account: &str, name: &str, body: &[u8]) -> Result<Response<Body>, Problem> {
         if name == EXPORT {
-            let export: ExportRequest = serde_json::from_slice(&body)
+            let export: ExportRequest = serde_json::from_slice(body)
                 .map_err(|error| Problem::input(format!("This cannot be exported: {error}")))?;
             // Without a permit: an export reads page by page, perhaps for long, and other calls need not wait for it.
             let download = self.downloads.prepare(account, export, &self.databases).await?;
@@ -112,20 +123,20 @@ impl Explorer {
             return Ok(json(&serde_json::json!({ "path": path })));
         }
         if name == PREVIEW {
-            let preview: PreviewRequest = serde_json::from_slice(&body)
+            let preview: PreviewRequest = serde_json::from_slice(body)
                 .map_err(|error| Problem::input(format!("This cannot be shown: {error}")))?;
             return Ok(json(&preview.read()?));
         }
         let call = CALLS.iter().find(|call| call.name == name).ok_or_else(no_path)?;
         if name == IMPORT {
-            let import: ImportRequest = serde_json::from_slice(&body)
+            let import: ImportRequest = serde_json::from_slice(body)
                 .map_err(|error| Problem::input(format!("This cannot be imported: {error}")))?;
             let part = import.read()?;
             let written = self.run(account, call.sql, import.parameters(&part)).await;
             written.map_err(|problem| part.unwritten(problem))?;
             return Ok(json(&part));
         }
-        let parameters = parameters(&body, call.parameters)?;
+        let parameters = parameters(body, call.parameters)?;
         Ok(json(&self.run(account, call.sql, parameters).await?))
     }
 
@@ -145,29 +156,45 @@ impl Explorer {
         Ok(value.to_owned())
     }
 
-    /// Reads the body of a call. A long one takes a permit of the long ones.
-    async fn read(&self, body: RequestBody<'_>) -> Result<(Vec<u8>, Option<SemaphorePermit<'_>>), Problem> {
+    /// Reads the body of a call. A long one takes a permit of the long ones, and memory.
+    async fn read(
+        &self,
+        account: &str,
+        body: RequestBody<'_>,
+    ) -> Result<(Vec<u8>, Option<(SemaphorePermit<'_>, Taken)>), Problem> {
         let too_large = || Problem::new(Code::RequestBodyTooLarge, "A call may have 8 MiB.", None);
-        if body.size_hint().lower() > CALL_BYTES as u64 {
+        let unreadable = || Problem::input("The body cannot be read.");
+        let size = body.size_hint();
+        if size.lower() > CALL_BYTES as u64 {
             return Err(too_large());
         }
+        let most = size
+            .exact()
+            .and_then(|size| usize::try_from(size).ok())
+            .unwrap_or(CALL_BYTES);
         let mut body = Limited::new(body, CALL_BYTES);
-        let (mut bytes, mut permit) = (Vec::new(), None);
+        let (mut bytes, mut long) = (Vec::new(), None);
         let read = timeout(BODY_TIME, async {
             while let Some(frame) = body.frame().await {
-                let Ok(data) = frame?.into_data() else { continue };
-                if permit.is_none() && bytes.len() + data.len() > SHORT_BYTES {
-                    permit = Some(self.long.acquire().await?);
+                let refused = |error: Box<dyn Error + Send + Sync>| match error.is::<LengthLimitError>() {
+                    true => too_large(),
+                    false => unreadable(),
+                };
+                let Ok(data) = frame.map_err(refused)?.into_data() else {
+                    continue;
+                };
+                if long.is_none() && bytes.len() + data.len() > SHORT_BYTES {
+                    let permit = self.long.acquire().await.map_err(|_| unreadable())?;
+                    let memory = self.databases.memory(account, COPIES * most + ANSWER_BYTES).await?;
+                    long = Some((permit, memory));
+                    bytes.reserve_exact(most.saturating_sub(bytes.len()));
                 }
                 bytes.extend_from_slice(&data);
             }
-            Ok::<_, Box<dyn Error + Send + Sync>>(())
+            Ok(())
         });
-        match read.await {
-            Ok(Ok(())) => Ok((bytes, permit)),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-            _ => Err(Problem::input("The body cannot be read.")),
-        }
+        read.await.unwrap_or_else(|_| Err(unreadable()))?;
+        Ok((bytes, long))
     }
 
     /// Returns the accounts, and whether the page may change them: the first call of the page.
@@ -185,6 +212,19 @@ impl Explorer {
             "script": page::script_path(),
         }))
     }
+}
+
+fn no_path() -> Problem {
+    Problem::not_found("The explorer has no such path.")
+}
+
+/// Lets an answer hold memory until it is written to the connection.
+fn holding(body: Body, memory: Option<Taken>) -> Body {
+    body.map_frame(move |frame| {
+        let _held = &memory;
+        frame
+    })
+    .boxed_unsync()
 }
 
 /// Returns the values of a call's parameters, in their order, as texts.

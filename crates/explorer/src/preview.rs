@@ -17,6 +17,11 @@ const READ: usize = 1000;
 const SHOWN: usize = 10;
 /// The length of a value that is shown.
 const LENGTH: usize = 120;
+/// The most bytes of values that are shown, beside those of the first row.
+const SHOWN_BYTES: usize = 256 * 1024;
+/// The most columns that are told, beside the keys, and the length of their names. An entity has 252 properties.
+const COLUMNS: usize = 1000;
+const NAME: usize = 255;
 /// What may stand between the fields of CSV, if nobody says it.
 const DELIMITERS: [char; 4] = [',', ';', '\t', '|'];
 
@@ -39,11 +44,15 @@ pub struct Preview {
     /// Whether it has the keys of entities, so that it needs no mapping.
     has_keys: bool,
     columns: Vec<Column>,
+    /// Whether the file has columns that are left out here.
+    has_more_columns: bool,
     /// The index of each column.
     #[serde(skip)]
     indexes: HashMap<String, usize>,
     /// The first rows: a text or nothing for each column.
     rows: Vec<Vec<Option<String>>>,
+    #[serde(skip)]
+    shown: usize,
     /// The number of rows that the types are told from.
     read: usize,
 }
@@ -72,8 +81,10 @@ impl PreviewRequest {
             delimiter: comma(),
             has_keys: false,
             columns: Vec::new(),
+            has_more_columns: false,
             indexes: HashMap::new(),
             rows: Vec::new(),
+            shown: 0,
             read: 0,
         };
         let read = match form {
@@ -200,7 +211,8 @@ impl Preview {
         Ok(())
     }
 
-    /// Returns the index of a column, which becomes the last one if there is none of that name; `None` for the column of a type.
+    /// Returns the index of a column, which becomes the last one if there is none of that name; `None` for the column of a type, and if
+    /// there are too many.
     fn column(&mut self, name: &str) -> Option<usize> {
         if typed(name).is_some() || name.starts_with("odata.") {
             return None;
@@ -209,6 +221,11 @@ impl Preview {
             return Some(index);
         }
         let index = self.columns.len();
+        let is_key = [PARTITION_KEY, ROW_KEY].contains(&name);
+        if (index >= COLUMNS && !is_key) || name.chars().nth(NAME).is_some() {
+            self.has_more_columns = true;
+            return None;
+        }
         self.indexes.insert(name.to_owned(), index);
         self.columns.push(Column {
             name: name.to_owned(),
@@ -226,6 +243,7 @@ impl Preview {
             .filter(|(_, field)| field.text().is_some_and(|text| !text.is_empty()))
             .filter_map(|(name, _)| typed(name))
             .collect();
+        let is_shown = self.rows.len() < SHOWN && self.shown < SHOWN_BYTES;
         let mut row = Vec::new();
         for (name, field) in &fields {
             let Some(index) = self.column(name) else { continue };
@@ -239,16 +257,17 @@ impl Preview {
                 column.is_text &= is_text && !types.contains(name);
                 column.guess.see(text);
             }
-            if self.rows.len() < SHOWN {
+            if is_shown {
                 row.resize(row.len().max(index + 1), None);
                 if let (Some(cell), Some(text)) = (row.get_mut(index), text) {
                     let is_long = text.chars().nth(LENGTH).is_some();
                     let shown: String = text.chars().take(LENGTH).collect();
+                    self.shown += shown.len();
                     *cell = Some(if is_long { shown + "…" } else { shown });
                 }
             }
         }
-        if self.rows.len() < SHOWN {
+        if is_shown {
             self.rows.push(row);
         }
         self.read += 1;
@@ -324,6 +343,35 @@ mod tests {
             found["rows"],
             json!([["1", "2020-01-01T00:00:00Z", "[\"a\"]", null], ["2", null, null, null]])
         );
+    }
+
+    /// A file says how large its preview may become, and memory for it is taken before.
+    #[test]
+    fn the_answer_is_small_whatever_the_file_says() {
+        let wide = |names: usize| (0..names).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
+        let long_names: Vec<String> = (0..2000).map(|n| format!("{n}{}", "\u{1}".repeat(250))).collect();
+        let controls = vec!["\u{1}".repeat(200); 1000].join(",");
+        let ragged = |row: usize| {
+            let members = (0..1500).map(|n| format!("\"r{row}_{n}\":1"));
+            format!("{{{}}}\n", members.collect::<Vec<_>>().join(","))
+        };
+        for (text, is_csv) in [
+            (format!("{}\n{}\n", wide(20_000), wide(20_000)), true),
+            (long_names.join(",") + "\n", true),
+            (format!("{}\n{}", wide(1000), format!("{controls}\n").repeat(20)), true),
+            ((0..100).map(ragged).collect(), false),
+        ] {
+            let found = preview(&text, is_csv, true).unwrap();
+            let length = found.to_string().len();
+            assert!(length < 4 * 1024 * 1024, "{length}");
+            assert!(found["columns"].as_array().unwrap().len() <= COLUMNS + 2);
+            assert_eq!(found["hasMoreColumns"], !text.starts_with(&(wide(1000) + "\n")));
+        }
+        let keys = format!("{},RowKey,PartitionKey\n", wide(2000));
+        assert_eq!(preview(&keys, true, true).unwrap()["hasKeys"], true);
+        let members: Vec<String> = (0..20_001).map(|n| format!("\"{n}\":1")).collect();
+        let refused = preview(&format!("[{{{}}}]", members.join(",")), false, true).unwrap_err();
+        assert!(refused.contains("the object has more than 20000 members"), "{refused}");
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use table_service_model::json::{ParsedEntity, parse_entity};
 
-use crate::{TYPE, reason};
+use crate::{MOST_COLUMNS, TYPE, reason};
 
 /// The members of an object in their order. The reader of the entity refuses a name that comes twice.
 pub struct Members<'j>(pub Vec<(String, &'j RawValue)>);
@@ -26,6 +26,11 @@ impl<'de: 'j, 'j> Deserialize<'de> for Members<'j> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
+                    if members.len() == MOST_COLUMNS {
+                        return Err(A::Error::custom(format_args!(
+                            "the object has more than {MOST_COLUMNS} members"
+                        )));
+                    }
                     members.push(member);
                 }
                 Ok(Members(members))

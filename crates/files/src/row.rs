@@ -3,7 +3,7 @@
 
 use crate::input::{Fault, Input, LineColumn};
 
-/// How many columns a file may have.
+/// The most columns of a file, and members of an object.
 pub const MOST_COLUMNS: usize = 20_000;
 
 /// A field of a row.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use table_service_connect::Certificates;
-use table_service_explorer::{Databases, Problem, Rows};
+use table_service_explorer::{Databases, Memory, Problem, Rows, Taken};
 use table_service_model::Code;
 use table_service_model::access::DEVELOPMENT_KEY;
 use table_service_model::error::Report;
@@ -16,17 +16,23 @@ use tokio_postgres::error::SqlState;
 use crate::config::{Config, ExplorerMode};
 use crate::database::{Node, Parameters, PoolSettings, QueryError, query_text};
 use crate::failure::Failure;
+use crate::shares::Shares;
 
 const CONNECTIONS: usize = 2;
 /// The time limit of a statement, and of the wait for a connection.
 const TIME: Duration = Duration::from_secs(5);
 /// Pages end earlier than statements. The search_path stays that of the role, because triggers of tables may need it.
 const SETTINGS: &str = "-c table_service.page_time_limit=2000";
+const NO_ACCOUNT: &str = "There is no such account.";
 const READ_ONLY: &str = "-c default_transaction_read_only=on";
 
 /// The databases of all accounts, for the explorer.
 pub struct ExplorerDatabases {
     mode: ExplorerMode,
+    /// That of the requests of clients.
+    memory: Arc<Shares>,
+    /// The time limit of the wait for it.
+    patience: Duration,
     nodes: HashMap<String, Arc<Node>>,
     /// In the order of the configuration.
     names: Vec<String>,
@@ -39,7 +45,7 @@ impl ExplorerDatabases {
     ///
     /// # Errors
     /// For a database URL that needs TLS without certificates.
-    pub fn new(config: &Config, certificates: &Certificates) -> Result<ExplorerDatabases, String> {
+    pub fn new(config: &Config, memory: Arc<Shares>, certificates: &Certificates) -> Result<ExplorerDatabases, String> {
         let mut nodes = HashMap::new();
         let (mut names, mut public) = (Vec::new(), Vec::new());
         for account in &config.accounts {
@@ -66,6 +72,8 @@ impl ExplorerDatabases {
         }
         Ok(ExplorerDatabases {
             mode: config.explorer,
+            memory,
+            patience: config.pool_timeout,
             nodes,
             names,
             public,
@@ -125,11 +133,27 @@ impl Databases for ExplorerDatabases {
         self.mode == ExplorerMode::Write
     }
 
+    fn memory(&self, account: &str, bytes: usize) -> Memory<'_> {
+        // Accounts are numbered in the order of the configuration.
+        let number = self.names.iter().position(|name| name == account);
+        Box::pin(async move {
+            let number = number.ok_or_else(|| Problem::not_found(NO_ACCOUNT))?;
+            let share = self.memory.take(number, bytes, bytes, self.patience).await;
+            share.map(|share| Box::new(share) as Taken).ok_or_else(|| {
+                let message = format!(
+                    "This call needs {} MiB of the gateway's memory (max_memory), and so much is not free.",
+                    bytes.div_ceil(1024 * 1024)
+                );
+                Problem::new(Code::ServerBusy, message, None)
+            })
+        })
+    }
+
     fn rows(&self, account: &str, sql: &'static str, parameters: Vec<Option<String>>) -> Rows<'_> {
         let node = self.nodes.get(account).cloned();
         let is_read_only = !self.can_write();
         Box::pin(async move {
-            let node = node.ok_or_else(|| Problem::not_found("There is no such account."))?;
+            let node = node.ok_or_else(|| Problem::not_found(NO_ACCOUNT))?;
             // A task of its own: a page that goes away leaves no transaction open.
             let statement = tokio::spawn(async move {
                 let parameters: Vec<_> = parameters.iter().map(|text| text as _).collect();

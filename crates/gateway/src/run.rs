@@ -102,7 +102,11 @@ pub async fn run(
         .map_err(|problem| ConfigError::new("database_ca", problem))?;
     let explorer_databases = match config.explorer {
         ExplorerMode::Off => None,
-        ExplorerMode::Read | ExplorerMode::Write => Some(Arc::new(ExplorerDatabases::new(&config, &certificates)?)),
+        ExplorerMode::Read | ExplorerMode::Write => Some(Arc::new(ExplorerDatabases::new(
+            &config,
+            memory.clone(),
+            &certificates,
+        )?)),
     };
     let tenants = Tenants::new(&config, &certificates)?;
     for tenant in tenants

@@ -67,7 +67,7 @@ function card({ name, estimate, bytes: size, indexes }) {
   element('span', { class: 'name' }, icon('table'), element('bdi', {}, name)),
   element('span', { class: 'count' }, ...count),
   element('span', { class: 'facts' },
-    size === null ? '' : element('span', {}, bytes(size)),
+    element('span', {}, size === null ? 'size unknown' : bytes(size)),
     element('span', {}, `${indexes === 0 ? 'no' : number(indexes)} index${indexes === 1 ? '' : 'es'}`)),
   requests);
   return { made, requests };

@@ -15,6 +15,7 @@ import { TYPES } from './values.js';
  * @property {string} delimiter
  * @property {boolean} hasKeys
  * @property {Column[]} columns
+ * @property {boolean} hasMoreColumns whether there are columns that an import with a mapping leaves out
  * @property {(string | null)[][]} rows
  * @property {number} read
  * @property {boolean} isWhole whether the preview has read to the end
@@ -179,8 +180,10 @@ function showPreview(where, found) {
     element('thead', {}, element('tr', {}, ...names.map((name) => element('th', { scope: 'col' }, element('bdi', {}, name))))),
     element('tbody', {}, ...rows.map((row) => element('tr', {}, ...row.map((text) => element('td', { class: text === null ? 'absent' : '' },
       text === null ? '' : element('bdi', {}, text)))))));
+  const more = found.hasMoreColumns ? ` It has more than the ${number(columns.length)} columns shown here${
+    found.hasKeys ? '' : ', and the others are left out'}.` : '';
   const caption = element('p', { class: 'quiet' }, `The first ${number(rows.length)} of ${
-    isWhole ? number(read) : `at least ${number(read)}`} rows.`);
+    isWhole ? number(read) : `at least ${number(read)}`} rows.${more}`);
   if (found.hasKeys || columns.length === 0) {
     table.replaceChildren(shown(columns.map(({ name }) => name)));
     where.replaceChildren(head, caption, table);

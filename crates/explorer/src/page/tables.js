@@ -65,9 +65,9 @@ export async function allTables(scope) {
 
 /** @param {Table} table */
 function item(table) {
-  // PostgreSQL estimates the number when it analyses the table.
+  // PostgreSQL estimates the number when it analyses the table. Nobody asks for the size while a lock would keep us waiting.
   const count = table.estimate === null ? '' : `≈ ${number(table.estimate)} · `;
-  const size = table.bytes === null ? '' : bytes(table.bytes);
+  const size = table.bytes === null ? 'size unknown' : bytes(table.bytes);
   return element('li', {}, element('a', {
     href: address({ table: table.name, view: 'entities', filter: '', select: '' }),
     'data-table': table.name,

@@ -420,6 +420,79 @@ fn properties_of_many_names_take_little_memory() {
     assert!(message.contains("Export JSON lines"), "{message}");
 }
 
+/// A preview of a file with very many columns has a small answer, and takes its memory from that of requests.
+#[test]
+fn a_preview_takes_memory_of_the_gateway_and_little_of_it() {
+    let object = |row: usize| {
+        let members: Vec<String> = (0..1500).map(|n| format!("\"r{row}_{n}\":null")).collect();
+        format!("{{{}}}\n", members.join(","))
+    };
+    let part: String = (0..300).map(object).collect();
+    assert!(part.len() > 6 << 20);
+    let body = json!({"isCsv": false, "isLast": true, "part": part});
+
+    let explorer = Explorer::start("read");
+    let preview = || explorer.call("preview_import", &body).expect(200).text().len();
+    let before = explorer.service.gateway.most_memory();
+    let lengths: Vec<usize> = std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..4).map(|_| scope.spawn(preview)).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    assert!(lengths.iter().all(|length| *length < 1 << 20), "{lengths:?}");
+    let taken = explorer.service.gateway.most_memory() - before;
+    assert!(taken < 4.0 * 6.0 * 8.0 * 1024.0 * 1024.0, "{taken}");
+
+    // An account alone has all of it.
+    let little = ["--max-memory", "24", "--pool-timeout", "1"];
+    let (_service, page) = Page::of("read", |explorer| Service::with(&[explorer, &little].concat()));
+    let refused = page.call("preview_import", &body).expect(503);
+    let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("MiB of the gateway's memory (max_memory)"),
+        "{message}"
+    );
+    let short = json!({"isCsv": true, "isLast": true, "part": "PartitionKey,RowKey\np,r\n"});
+    page.call("preview_import", &short).expect(200);
+}
+
+/// A size needs a lock on the table and on its indexes. The list does not wait for one that somebody else has.
+#[test]
+fn a_locked_table_has_an_unknown_size_and_hides_no_other() {
+    let explorer = Explorer::with_an_entity("read");
+    let session = explorer.service.database.session("owner");
+    session.run(
+        "SELECT table_service.create_table(name) FROM unnest(ARRAY['Locked', 'Reindexed']) AS name;
+        SELECT table_service.create_property_index('Reindexed', 'N');
+        CREATE TABLE table_service_data.\"Parted\" OF table_service.entity (PRIMARY KEY (partition_key, row_key)) PARTITION BY LIST (partition_key);
+        CREATE TABLE public.part PARTITION OF table_service_data.\"Parted\" DEFAULT",
+    );
+    session.run(
+        "BEGIN; LOCK TABLE table_service_data.\"Locked\"; LOCK TABLE public.part;
+        REINDEX INDEX table_service_data.\"Reindexed_N\"",
+    );
+    let list = || {
+        explorer
+            .call("query_tables", &json!({"token": null}))
+            .expect(200)
+            .json()
+    };
+    let known = |list: &Value| -> Vec<(String, bool)> {
+        let tables = list["tables"].as_array().unwrap().iter();
+        tables
+            .map(|table| (table["name"].as_str().unwrap().to_owned(), table["bytes"].is_number()))
+            .collect()
+    };
+    let expected = |locked: bool| {
+        ["Locked", "Parted", "Reindexed"]
+            .map(|name| (name.to_owned(), locked))
+            .into_iter()
+            .chain([("Things".to_owned(), true)])
+    };
+    assert_eq!(known(&list()), expected(false).collect::<Vec<_>>());
+    session.run("ROLLBACK");
+    assert_eq!(known(&list()), expected(true).collect::<Vec<_>>());
+}
+
 #[test]
 fn browsers_are_told_to_run_nothing_else_and_to_show_the_page_nowhere_else() {
     let explorer = Explorer::start("read");
