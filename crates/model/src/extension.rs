@@ -9,7 +9,7 @@
 /// Nobody but a superuser makes functions in C, and the owner of an extension cannot take functions of others out of it. So if the
 /// extension's own schema has the name, and all functions of the extension are in this schema and of one library, then a call with the exact
 /// types of one of them is a call of the extension, whatever others have the name. Only one that begins with the same types, and has defaults
-/// for the rest, makes such a call ambiguous.
+/// for the rest, makes such a call ambiguous. The functions of event triggers are in another language, and no statement can call them.
 pub const LOOK: &str = "\
     WITH member AS ( \
         SELECT p.oid, p.proname, p.pronargs, p.proargtypes::pg_catalog.oid[] AS types, p.pronamespace, p.probin, l.lanname \
@@ -20,6 +20,7 @@ pub const LOOK: &str = "\
         JOIN pg_catalog.pg_proc AS p ON p.oid OPERATOR(pg_catalog.=) d.objid \
         JOIN pg_catalog.pg_language AS l ON l.oid OPERATOR(pg_catalog.=) p.prolang \
         WHERE e.extname OPERATOR(pg_catalog.=) 'table_service' \
+            AND p.prorettype OPERATOR(pg_catalog.<>) 'pg_catalog.event_trigger'::pg_catalog.regtype \
     ) \
     SELECT e.extversion, CASE \
         WHEN n.nspname OPERATOR(pg_catalog.<>) 'table_service' OR NOT EXISTS (SELECT FROM member) THEN 'schema table_service' \
