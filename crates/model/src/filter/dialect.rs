@@ -112,3 +112,17 @@ fn next_character_in_utf16(character: char) -> Option<char> {
         other => next_character(other),
     }
 }
+
+/// How SQL takes the extended dialect. Hints are those of SQL until [`hint_for`] makes them another door's.
+pub(super) const IN_SQL: &str = "In SQL, SET table_service.filter_dialect = 'extended'";
+
+/// Returns a hint for who calls by another door than SQL: it names the setting with which that door takes the extended dialect, such as "The
+/// setting filter_dialect = extended", and says nothing of it where no setting does.
+#[must_use]
+pub fn hint_for(hint: &str, setting: Option<&str>) -> String {
+    match (hint.split_once(IN_SQL), setting) {
+        (None, _) => hint.to_owned(),
+        (Some((before, behind)), Some(setting)) => format!("{before}{setting}{behind}"),
+        (Some((before, _)), None) => before.trim_end().to_owned(),
+    }
+}

@@ -39,7 +39,7 @@ mod predicate;
 mod print;
 
 pub use ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property, TextFunction, TextTest};
-pub use dialect::Dialect;
+pub use dialect::{Dialect, hint_for};
 pub use key_range::{AccessClass, Bound, KeyRange};
 pub(crate) use outcomes::Outcomes;
 pub use plan::Plan;

@@ -3,7 +3,7 @@
 use crate::edm::{EdmType, Value, parse_double, parse_guid};
 use crate::error::Error;
 use crate::filter::ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property};
-use crate::filter::dialect::{Dialect, Function, exists};
+use crate::filter::dialect::{Dialect, Function, IN_SQL, exists};
 use crate::lexer::{QUOTED_TEXT, Spanned, Token, Tokens};
 use crate::limits;
 use crate::properties::Properties;
@@ -643,5 +643,5 @@ fn null_is_no_value(dialect: Dialect) -> Error {
 
 /// Says how a filter in SQL may say something.
 fn in_sql(what: &str) -> String {
-    format!("In SQL, SET table_service.filter_dialect = 'extended' lets a filter say {what}")
+    format!("{IN_SQL} lets a filter say {what}")
 }

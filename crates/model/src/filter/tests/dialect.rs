@@ -1,6 +1,7 @@
 //! The extended dialect (semantics 6.7): its errors, what it prints as, and how it is planned.
 
 use super::{Dialect, Filter, Plan, Sample, error, passes};
+use crate::filter::hint_for;
 use crate::json::parse_properties;
 use crate::{Code, Error, limits};
 
@@ -59,6 +60,13 @@ fn it_is_written_in_the_services_terms() {
             hint.contains("SET table_service.filter_dialect = 'extended'"),
             "{text}: {hint}"
         );
+        let of_gateway = hint_for(&hint, Some("The setting"));
+        assert!(
+            of_gateway.contains("The setting lets a filter say") && !of_gateway.contains("SQL"),
+            "{of_gateway}"
+        );
+        let of_none = hint_for(&hint, None);
+        assert!(of_none.ends_with('.') && hint.starts_with(&of_none), "{of_none}");
     }
 }
 
