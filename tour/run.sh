@@ -12,12 +12,18 @@ say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 terminal=no
 if [[ -t 0 && -t 1 ]]; then terminal=yes; fi
 
+# shellcheck source=tour/step.sh
+. tour/step.sh
+mkdir -p target
+log=target/tour.log
+: >"$log"
+
 say "Getting what is needed"
-pgrx-config/setup.sh "$PG" run
+step pgrx-config/setup.sh "$PG" run
 echo "Everything for PostgreSQL $PG is in $cache."
 
 say "Building the extension and the gateway"
-PROFILE=tour ALSO=table_service_gateway pgrx-config/install.sh "$PG_CONFIG"
+step env PROFILE=tour ALSO=table_service_gateway pgrx-config/install.sh "$PG_CONFIG"
 
 say "Starting a throwaway PostgreSQL"
 work=$(mktemp -d /tmp/table_service.XXXXXX)
