@@ -5,6 +5,8 @@
 //! So a new slot begins where its transaction commits. The tables are locked against writes until then: nobody's change of them
 //! is before that position and not yet visible.
 
+use std::time::Duration;
+
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
@@ -17,7 +19,7 @@ use crate::postgres::privileges::require_owner;
 use crate::postgres::raised::{caught, has_sqlstate, rethrow, rethrow_with};
 use crate::postgres::replication_slot::{Action, is_standby, may_write};
 use crate::postgres::spi::{Connection, connect};
-use crate::postgres::table_locks::{Mode, lock_all};
+use crate::postgres::table_locks::{Mode, lock_all, waiting_at_most};
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::{catalog, citus, notes, replication_slot};
 use crate::storage::property_index::qualified_name;
@@ -25,6 +27,9 @@ use crate::storage::table::{Table, not_found};
 
 /// How far a slot may fall behind, in bytes of the log, before a read that finds nothing moves it: one segment of the usual size.
 const IDLE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How long the maker of a feed of all tables waits for others, who may use a table that is no concern of the maker.
+const WAIT_FOR_OTHERS: Duration = Duration::from_secs(10);
 
 /// A feed, as far as it is there.
 pub struct ChangeFeed {
@@ -239,6 +244,7 @@ impl ChangeFeed {
             publication.require(tables, old_images)?;
             return Ok(make_slot(false));
         }
+        let limit = tables.is_none().then_some(WAIT_FOR_OTHERS);
         let tables = match tables {
             Some(names) => named_tables(names)?,
             None => all_tables(),
@@ -253,9 +259,11 @@ impl ChangeFeed {
         if !old_images {
             tables.iter().try_for_each(require_keys)?;
         }
-        let position = make_slot(true);
-        with_hints(&feed.name, || publish(&name.publication(), &tables, old_images));
-        Ok(position)
+        Ok(waiting_at_most(limit, || {
+            let position = make_slot(true);
+            with_hints(&feed.name, || publish(&name.publication(), &tables, old_images));
+            position
+        }))
     }
 
     /// Drops the parts of the feed that there are, when the transaction commits. A publication of that name that belongs to no feed
@@ -505,6 +513,9 @@ fn hint(feed: &str, error: &CaughtError) -> Option<String> {
         }
     } else if is(PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED) {
         "Each change feed needs a replication slot: query_change_feeds and pg_replication_slots list those that there are, and drop_change_feed frees one."
+            .to_owned()
+    } else if is(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE) {
+        "A feed of all tables waits 10 seconds for others, one of table_names as long as lock_timeout says. It also waits for transactions that have written, which pg_stat_activity shows (backend_xid). Call create_change_feed again when they have ended, or with the names of other tables."
             .to_owned()
     } else if is(PgSqlErrorCode::ERRCODE_OBJECT_IN_USE) {
         format!(

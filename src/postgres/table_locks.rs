@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use super::guc::with_lock_timeout;
-use super::raised::{has_sqlstate, rethrow};
+use super::raised::{has_sqlstate, rethrow, rethrow_with};
 use super::spi::connect;
 use super::subtransaction::in_subtransaction;
 use super::waiting::wait;
@@ -46,7 +46,7 @@ impl Mode {
 
 /// Locks tables until the end of the transaction. Their names must be quoted.
 ///
-/// Raises PostgreSQL's error 55P03 when all attempts together have taken `lock_timeout`.
+/// Raises PostgreSQL's error 55P03 when all attempts together have taken `lock_timeout`, with a hint that names the table.
 pub fn lock_all(mut tables: Vec<String>, mode: Mode) {
     // SAFETY: the settings are globals of this process, which has one thread.
     let (deadlock_timeout, lock_timeout) = unsafe { (DeadlockTimeout, LockTimeout) };
@@ -68,11 +68,26 @@ pub fn lock_all(mut tables: Vec<String>, mode: Mode) {
             return;
         };
         let is_over = last.is_some_and(|last| Instant::now() >= last);
-        if is_over || !has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE]) {
+        if !has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE]) {
             rethrow(error);
+        }
+        if is_over {
+            rethrow_with(error, &format!("Another session uses the table {}.", tables[locked]));
         }
         tables.rotate_left(locked);
         wait(PAUSE);
+    }
+}
+
+/// Runs `f`, which waits for each lock no longer than this, nor than `lock_timeout`.
+pub fn waiting_at_most<R>(limit: Option<Duration>, f: impl FnOnce() -> R) -> R {
+    // SAFETY: the setting is a global of this process, which has one thread.
+    let of_caller = unsafe { LockTimeout };
+    match limit.map(|limit| limit.as_millis()) {
+        Some(limit) if of_caller == 0 || u128::from(of_caller.unsigned_abs()) > limit => {
+            with_lock_timeout(&CString::new(limit.to_string()).unwrap_or_default(), f)
+        }
+        _ => f(),
     }
 }
 

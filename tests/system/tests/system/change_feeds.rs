@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use system_tests::{Cluster, Failure, OtherReader, Session, wait_until};
 
 /// A database of a server for these tests. A database with a slot cannot be dropped, so the server ends with all of them.
-struct Feeds {
+pub struct Feeds {
     database: String,
 }
 
@@ -18,7 +18,7 @@ fn cluster() -> &'static Cluster {
 }
 
 impl Feeds {
-    fn new() -> Feeds {
+    pub fn new() -> Feeds {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let database = format!("feeds{}", COUNT.fetch_add(1, Ordering::Relaxed));
         cluster().session().run(&format!("CREATE DATABASE {database}"));
@@ -30,15 +30,15 @@ impl Feeds {
         feeds
     }
 
-    fn session(&self, name: &str) -> Session {
+    pub fn session(&self, name: &str) -> Session {
         self.session_as("postgres", name)
     }
 
-    fn session_as(&self, role: &str, name: &str) -> Session {
+    pub fn session_as(&self, role: &str, name: &str) -> Session {
         cluster().try_session(&self.database, role, name).unwrap()
     }
 
-    fn slot(&self, feed: &str) -> String {
+    pub fn slot(&self, feed: &str) -> String {
         let session = self.session("names");
         let oid = session.text("SELECT oid FROM pg_database WHERE datname = current_database()");
         format!("table_service_{oid}_{feed}")
@@ -881,6 +881,8 @@ fn roles_without_rights_make_and_read_no_feed() {
         "SELECT create_change_feed('g', '{Orders}')".to_owned(),
         "SELECT drop_change_feed('f')".to_owned(),
         "SELECT * FROM query_changes('f')".to_owned(),
+        "SELECT * FROM query_feed('f')".to_owned(),
+        "SELECT mark_change_feed('f', 'm')".to_owned(),
         format!("SELECT confirm_changes('f', '{position}')"),
     ];
     let none = feeds.session_as(&format!("{}_none", feeds.database), "none");
@@ -1126,8 +1128,11 @@ fn a_new_feed_makes_no_writer_fail_that_writes_several_tables() {
         // The feed has its slot, and waits for the first table, while the writer locks the second one.
         other.run("BEGIN; LOCK TABLE table_service_data.\"Items\" IN ROW EXCLUSIVE MODE");
         std::thread::scope(|scope| {
-            let creating =
-                scope.spawn(|| creator.sql(&format!("SELECT create_change_feed('f', old_images => {old_images})")));
+            let creating = scope.spawn(|| {
+                creator.sql(&format!(
+                    "SELECT create_change_feed('f', '{{Items,Orders}}', {old_images})"
+                ))
+            });
             wait_until("the feed waits for a table", || waiting("Items") != "0");
             writer.run("BEGIN; SELECT insert_entity('Orders', 'p', 'r', '{}')");
             other.run("COMMIT");
@@ -1145,11 +1150,37 @@ fn a_new_feed_makes_no_writer_fail_that_writes_several_tables() {
         writer.run("BEGIN; LOCK TABLE table_service_data.\"Orders\" IN ROW EXCLUSIVE MODE");
         let refused = failure(&creator, "SELECT create_change_feed('f')");
         assert_eq!(refused.sqlstate, "55P03", "{refused:?}");
+        assert!(
+            refused
+                .hint
+                .starts_with("Another session uses the table table_service_data.\"Orders\"."),
+            "{refused:?}"
+        );
+        // What it waits for first is a transaction that has written.
+        other.run("BEGIN; LOCK TABLE table_service_data.\"Items\"");
+        let refused = failure(&creator, "SELECT create_change_feed('f')");
+        assert_eq!(refused.sqlstate, "55P03", "{refused:?}");
+        assert!(refused.hint.contains("backend_xid"), "{refused:?}");
+        other.run("COMMIT");
         creator.run("RESET lock_timeout");
         writer.run("COMMIT");
         assert_eq!(writer.text("SELECT count(*) FROM query_change_feeds()"), "0");
         writer.run("SELECT delete_table('Items'); SELECT delete_table('Orders')");
     }
+}
+
+#[test]
+fn a_feed_of_all_tables_does_not_wait_for_ever_for_a_strangers() {
+    let feeds = Feeds::new();
+    let (creator, stranger) = (feeds.session("creator"), feeds.session("stranger"));
+    creator.run("SELECT create_table('Orders'); SELECT create_table('Strange')");
+    stranger.run("BEGIN; LOCK TABLE table_service_data.\"Strange\" IN ROW EXCLUSIVE MODE");
+    let refused = failure(&creator, "SELECT create_change_feed('f')");
+    assert_eq!(refused.sqlstate, "55P03", "{refused:?}");
+    let named = "Another session uses the table table_service_data.\"Strange\".";
+    assert!(refused.hint.starts_with(named), "{refused:?}");
+    creator.run("SELECT create_change_feed('f', '{Orders}')");
+    stranger.run("COMMIT");
 }
 
 #[test]
