@@ -25,6 +25,10 @@ pub fn write(note: &Note<'_>) -> Position {
         let end = pg_sys::LogLogicalMessage(prefix.as_ptr(), bytes, message.len(), is_transactional);
         #[cfg(since_pg17)]
         let end = pg_sys::LogLogicalMessage(prefix.as_ptr(), bytes, message.len(), is_transactional, false);
+        // Decoding sorts what a transaction and its subtransactions have done by where the records begin, but messages by where they end,
+        // where the next record begins. So there is a record between a note and what comes next.
+        pg_sys::XLogBeginInsert();
+        pg_sys::XLogInsert(pg_sys::RmgrIds::RM_XLOG_ID as pg_sys::RmgrId, pg_sys::XLOG_NOOP as u8);
         Position(end)
     }
 }

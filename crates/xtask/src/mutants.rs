@@ -48,12 +48,13 @@ const GOLDEN_TESTS: [&str; 23] = [
 ];
 
 /// The tests of tests/system that do.
-const SYSTEM_TESTS: [&str; 13] = [
+const SYSTEM_TESTS: [&str; 14] = [
     "batches::",
     "bulk::",
     "change_feeds::",
     "concurrency::concurrent_definitions",
     "expiry::",
+    "feed_notes::",
     "foreign_code::",
     "index_entities::",
     "patch::",

@@ -325,9 +325,8 @@ impl Upgrades<'_> {
             "{\"A\":0,\"New\":3,\"Old\":3}",
             &got,
         )?;
-        session
-            .ask(&format!("SELECT 1 FROM table_service.delete_table('{table}')"))
-            .map(drop)
+        let gone = format!("SELECT 1 FROM table_service.delete_table('{table}')");
+        server.sql("postgres", DATABASE, &[&gone]).map(drop)
     }
 
     /// The catalog of the database is that of a new one.

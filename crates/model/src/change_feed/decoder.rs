@@ -645,14 +645,6 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_has_its_reason_as_a_property() {
-        for gap in [Gap::Columns, Gap::Keys] {
-            let bag = Kind::Gap(gap).properties().unwrap();
-            assert_eq!(bag.as_properties().get("Reason"), Some(Value::String(gap.reason())));
-        }
-    }
-
-    #[test]
     fn a_truncation_clears_each_table_of_the_service() {
         let decoder = &mut decoder();
         changes(
@@ -674,6 +666,63 @@ mod tests {
             changes(decoder, &truncate),
             ["Orders clear - - - - -", "Items clear - - - - -"]
         );
+    }
+
+    #[test]
+    fn notes_are_told_if_they_change_something_or_are_marks_of_the_feed() {
+        let notary = Notary::new(&[7; 32]);
+        let begin = |transaction: u32| [b"B", &[0; 8][..], &5i64.to_be_bytes(), &transaction.to_be_bytes()].concat();
+        let emitted = |prefix: &str, note: Note<'_>| {
+            let content = notary.write(735, &note);
+            let length = u32::try_from(content.len()).unwrap().to_be_bytes();
+            [b"M\x01", &[0; 8][..], prefix.as_bytes(), b"\0", &length, &content].concat()
+        };
+        let definition = |before, now| {
+            let relation = 1;
+            emitted(NOTE_PREFIX, Note::Definition { relation, before, now })
+        };
+        let mark = |prefix, feed| emitted(prefix, Note::Mark { feed, text: "m" });
+        let with_notes = &mut decoder().with_notes(notary.clone(), "f".to_owned());
+        changes(with_notes, &begin(735));
+        for (before, now, told) in [
+            (Some("A"), Some("A"), ""),
+            (Some("A"), Some("B"), "B rename - - - - -"),
+            (Some("A"), Some("B"), ""),
+            (Some("A"), Some("A"), "A rename - - - - -"),
+            (Some("A"), None, "A drop - - - - -"),
+            (Some("A"), None, ""),
+            (None, Some("C"), "C create - - - - -"),
+        ] {
+            let message = definition(before, now);
+            assert_eq!(changes(with_notes, &message).concat(), told, "{before:?} {now:?}");
+            assert_eq!(changes(&mut decoder(), &message), [""; 0]);
+        }
+        // What a transaction has said is that of no other one.
+        changes(with_notes, &begin(735));
+        assert_eq!(
+            changes(with_notes, &definition(Some("A"), Some("C"))),
+            ["C rename - - - - -"]
+        );
+        assert_eq!(changes(with_notes, &mark(NOTE_PREFIX, "f")), ["- mark - - - - -"]);
+        for message in [mark(NOTE_PREFIX, "g"), mark("other", "f")] {
+            assert_eq!(changes(with_notes, &message), [""; 0]);
+        }
+        changes(with_notes, &begin(736));
+        assert_eq!(changes(with_notes, &mark(NOTE_PREFIX, "f")), [""; 0]);
+    }
+
+    #[test]
+    fn what_a_kind_says_is_a_property() {
+        for (kind, name, value) in [
+            (Kind::Rename("A"), "Before", "A"),
+            (Kind::Mark("m"), "Mark", "m"),
+            (Kind::Gap(Gap::Keys), "Reason", Gap::Keys.reason()),
+            (Kind::Gap(Gap::Columns), "Reason", Gap::Columns.reason()),
+        ] {
+            let bag = kind.properties().unwrap();
+            assert_eq!(bag.as_properties().get(name), Some(Value::String(value)));
+        }
+        assert_eq!(Kind::Create.properties(), None);
     }
 
     #[test]

@@ -28,11 +28,14 @@ fn a_standby_says_where_the_feed_is_and_a_new_primary_that_it_is_gone() {
     session.run("SELECT insert_entity('Orders', 'p', '1', '{}')");
     let replica = standby.session();
     standby.catches_up(&session);
-    let of_standby = failure(&replica, "SELECT * FROM query_changes('f')");
-    assert_eq!(of_standby.sqlstate, "42704", "{of_standby:?}");
-    assert!(of_standby.hint.contains("on the primary"), "{of_standby:?}");
+    for read in ["query_changes", "query_feed"] {
+        let of_standby = failure(&replica, &format!("SELECT * FROM {read}('f')"));
+        assert_eq!(of_standby.sqlstate, "42704", "{of_standby:?}");
+        assert!(of_standby.hint.contains("on the primary"), "{of_standby:?}");
+    }
     for write in [
         "create_change_feed('g')",
+        "mark_change_feed('f', 'm')",
         "confirm_changes('f', '0/1')",
         "drop_change_feed('f')",
     ] {
@@ -49,7 +52,12 @@ fn a_standby_says_where_the_feed_is_and_a_new_primary_that_it_is_gone() {
     primary.kill();
     standby.promote();
     assert_eq!(replica.run(listed), [expected]);
-    for call in ["query_changes('f')", "confirm_changes('f', '0/1')"] {
+    for call in [
+        "query_changes('f')",
+        "query_feed('f')",
+        "mark_change_feed('f', 'm')",
+        "confirm_changes('f', '0/1')",
+    ] {
         let gone = failure(&replica, &format!("SELECT * FROM {call}"));
         assert_eq!(gone.sqlstate, "42704", "{gone:?}");
         assert!(gone.hint.contains("copy the tables again"), "{gone:?}");
@@ -57,6 +65,11 @@ fn a_standby_says_where_the_feed_is_and_a_new_primary_that_it_is_gone() {
     replica.run("SELECT create_change_feed('f', if_not_exists => true)");
     replica.run("SELECT insert_entity('Orders', 'p', '2', '{}')");
     assert_eq!(changes(&replica, "f"), ["insert Orders p 2 {}"]);
+    replica.run("ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Bills\"");
+    assert_eq!(
+        replica.text("SELECT properties FROM query_feed('f') WHERE kind = 'rename'"),
+        "{\"Before\":\"Orders\"}"
+    );
 }
 
 #[test]
@@ -113,13 +126,16 @@ fn a_failover_slot_goes_on_after_a_promotion_without_loss() {
     assert_eq!(of_standby.sqlstate, "55000", "{of_standby:?}");
     assert!(of_standby.hint.contains("on the primary"), "{of_standby:?}");
 
-    // Some changes are confirmed, some are read only, and some are not read.
+    // Some changes are confirmed, some are read only, and some are not read. Then come a name and a mark.
     (0..100).for_each(|n| write(count + n));
     for _ in 0..20 {
         let position = apply(&session, "f", 2, &mut copy).unwrap();
         session.run(&format!("SELECT confirm_changes('f', '{position}')"));
     }
     apply(&session, "f", 5, &mut copy);
+    session.run("ALTER TABLE table_service_data.\"Orders\" RENAME TO \"orders\"");
+    session.run("ALTER TABLE table_service_data.\"orders\" RENAME TO \"Orders\"");
+    session.run("SELECT mark_change_feed('f', 'of the old primary')");
     standby.catches_up(&session);
     let written = state(&session, &["Orders"]);
     primary.kill();
@@ -128,6 +144,9 @@ fn a_failover_slot_goes_on_after_a_promotion_without_loss() {
     // It came with the copy of the primary's directory, and would make readers wait for a slot that is not here.
     replica.run("ALTER SYSTEM RESET synchronized_standby_slots");
     replica.run("SELECT pg_reload_conf()");
+    // The new primary has the secret of the old one.
+    let notes = "SELECT string_agg(kind, ' ') FROM query_feed('f', 1000000) WHERE kind IN ('rename', 'mark')";
+    assert_eq!(replica.text(notes), "rename rename mark");
     assert!(apply(&replica, "f", 1_000_000, &mut copy).is_some());
     assert_eq!(copy, written);
     confirm(&replica, "f");

@@ -14,6 +14,7 @@ mod encodings;
 mod errors;
 mod expiry;
 mod feed_failover;
+mod feed_notes;
 mod feed_sizes;
 mod foreign_code;
 mod fuzz;
