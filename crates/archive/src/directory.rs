@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use table_service_command_line::created;
 use table_service_command_line::failure::Failure;
+use table_service_command_line::files as created;
 
 use crate::manifest::{FORMAT, Manifest};
 use table_service_files::WINDOW_LOG;
@@ -121,7 +121,7 @@ impl Directory {
 
     /// Keeps the files from being removed while they are read, as far as the directory allows it.
     pub fn read_lock(&self) -> Reading {
-        let lock = created::again(&self.of("reading")).ok();
+        let lock = created::again(&self.of("reading"), created::PRIVATE).ok();
         let shared = lock.filter(|file| flock(file, FlockOperation::LockShared).is_ok());
         Reading { _lock: shared }
     }
@@ -201,7 +201,7 @@ impl Directory {
 
     /// Brings the names of the directory to the disk.
     fn sync(&self) -> std::io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        created::sync_names(&self.path)
     }
 
     /// What is in the directory.

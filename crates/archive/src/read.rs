@@ -14,7 +14,7 @@ use table_service_files::lines::{self, Line};
 use table_service_model::json::parse_properties;
 use table_service_model::{PropertiesBuf, Ticks};
 
-use table_service_command_line::created;
+use table_service_command_line::files as created;
 use table_service_files::WINDOW_LOG;
 
 use crate::directory::{Directory, Kind};

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Error, Read, Result, Seek, Write};
 
-use table_service_command_line::created;
+use table_service_command_line::files as created;
 
 /// What is sorted in memory at a time.
 const BUFFER: usize = 32 << 20;

@@ -5,8 +5,8 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 
 use sha2::{Digest, Sha256};
 
-use table_service_command_line::created;
 use table_service_command_line::failure::Failure;
+use table_service_command_line::files as created;
 use table_service_files::Record;
 
 use crate::directory::{Directory, Kind};
@@ -96,7 +96,7 @@ impl SegmentWriter {
         let path = directory.file(Kind::Segment, segment.number);
         let name = path.display().to_string();
         let again = || -> std::io::Result<Option<SegmentWriter>> {
-            let Ok(file) = created::again(&path) else {
+            let Ok(file) = created::again(&path, created::PRIVATE) else {
                 return Ok(None);
             };
             let Some(hash) = counted(&file, &segment.contents)? else {

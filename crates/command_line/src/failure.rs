@@ -26,6 +26,8 @@ pub struct Failure {
     message: String,
     /// The exit status.
     pub code: u8,
+    /// Whether it is the matter of one table alone, such as a lock on it, so that others can be served.
+    pub is_of_table: bool,
 }
 
 impl Failure {
@@ -33,13 +35,21 @@ impl Failure {
         Failure {
             message: printable::message(&message.into()),
             code: exit::FAILED,
+            is_of_table: false,
+        }
+    }
+
+    pub fn of_table(message: impl Into<String>) -> Failure {
+        Failure {
+            is_of_table: true,
+            ..Failure::new(message)
         }
     }
 
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure {
-            message: printable::message(&message.into()),
             code: exit::USAGE,
+            ..Failure::new(message)
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Command lines of all programs: the meaning of environment variables, and errors that repeat no value of an argument, because a key
 //! or a URL may stand in the wrong place.
 
-pub mod created;
 pub mod failure;
 pub mod files;
 pub mod printable;
@@ -19,12 +18,14 @@ use table_service_model::secret;
 /// With this option and the name of a shell, a program prints what completes its arguments there. Packages are made with it.
 const COMPLETIONS: &str = "--completions";
 
-/// Reads the arguments of a program.
+/// Reads the arguments of a program. Those with the names that are `harmless` never hold a secret.
 ///
 /// # Errors
-/// The fault of the arguments, without their values, or the text that they ask for (`--help`, `--version`).
-pub fn read<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, clap::Error> {
-    read_with_values(arguments).map_err(|error| without_values(error, &mut command::<C>()))
+/// The fault of the arguments, without their values but for the harmless ones, or the text that they ask for (`--help`, `--version`).
+pub fn read<C: Parser>(arguments: impl IntoIterator<Item = OsString>, harmless: &[&str]) -> Result<C, clap::Error> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    read_with_values(arguments.clone())
+        .map_err(|error| without_values(error, &mut command::<C>(), &arguments, harmless))
 }
 
 /// Reads the arguments of a program that takes no secrets.
@@ -82,11 +83,22 @@ fn with_common_rule(arg: Arg) -> Arg {
     }
 }
 
-fn without_values(mut error: clap::Error, program: &mut Command) -> clap::Error {
+fn without_values(
+    mut error: clap::Error,
+    program: &mut Command,
+    arguments: &[OsString],
+    harmless: &[&str],
+) -> clap::Error {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return error;
     }
     program.build();
+    let is_harmless = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(of)) => harmless.iter().any(|name| has_name(of, name)),
+        _ => false,
+    };
+    // It resembles the name of one.
+    let is_mistyped = error.get(ContextKind::SuggestedSubcommand).is_some();
     for kind in [
         ContextKind::InvalidArg,
         ContextKind::InvalidValue,
@@ -100,7 +112,9 @@ fn without_values(mut error: clap::Error, program: &mut Command) -> clap::Error 
             ContextKind::InvalidArg if knows(program, text) => text.clone(),
             // An unknown argument may be a mistyped option.
             ContextKind::InvalidArg if text.starts_with('-') => secret::shown(text),
-            ContextKind::InvalidSubcommand if program.find_subcommand(text).is_some() => text.clone(),
+            ContextKind::InvalidSubcommand if is_mistyped => text.clone(),
+            ContextKind::InvalidArg | ContextKind::InvalidSubcommand => described(text, arguments),
+            _ if is_harmless => printable::escaped(text),
             _ => secret::describe(text),
         };
         error.insert(kind, ContextValue::String(shown));
@@ -108,6 +122,24 @@ fn without_values(mut error: clap::Error, program: &mut Command) -> clap::Error 
     // A suggestion resembles the text, and so shows it.
     error.remove(ContextKind::Suggested);
     error
+}
+
+/// Returns what is said of an argument that may be a secret in the wrong place.
+fn described(text: &str, arguments: &[OsString]) -> String {
+    let position = arguments.iter().position(|argument| argument.to_str() == Some(text));
+    let place = position
+        .map(|position| format!(", argument {position} of the command line"))
+        .unwrap_or_default();
+    format!(
+        "{}{place}, not shown because it may be a secret",
+        secret::describe(text)
+    )
+}
+
+/// Returns whether an argument that clap shows so has this name.
+fn has_name(shown: &str, name: &str) -> bool {
+    let option = shown.strip_prefix("--").unwrap_or_default();
+    option.split([' ', '[', '=']).next() == Some(name)
 }
 
 /// Returns whether a program has an argument that clap shows so.
@@ -131,6 +163,8 @@ mod tests {
         flag: bool,
         #[arg(long, env = "COMMAND_LINE_TEST_SWITCH", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
         switch: Option<bool>,
+        #[arg(long, value_name = "NUMBER")]
+        moment: Option<u32>,
         #[command(subcommand)]
         command: Option<Sub>,
     }
@@ -145,7 +179,7 @@ mod tests {
 
     fn line(text: &str) -> Result<Program, String> {
         let arguments = text.split_whitespace().map(OsString::from);
-        read(arguments).map_err(|error| error.to_string())
+        read(arguments, &["moment"]).map_err(|error| error.to_string())
     }
 
     /// Runs a test again, with an environment of its own. Returns whether this is the copy.
@@ -234,11 +268,21 @@ mod tests {
                 "--retry-the-service-for-at-most-so-many-seconds <RETRY_THE_SERVICE_FOR_AT_MOST_SO_MANY_SECONDS>",
             ),
             ("program --nummer 1", "--nummer"),
-            ("program s3cret", "a text of 6 characters"),
+            (
+                "program --flag s3cret",
+                "a text of 6 characters, argument 2 of the command line, not shown because it may be a secret",
+            ),
             ("program --s3cret", "a text of 8 characters"),
         ] {
             let problem = line(text).unwrap_err();
             assert!(problem.contains(shown) && !problem.contains("s3cret"), "{problem}");
+        }
+        for (text, shown) in [
+            ("program --moment yesterday", "'yesterday' for '--moment <NUMBER>'"),
+            ("program cuont", "'cuont'"),
+        ] {
+            let problem = line(text).unwrap_err();
+            assert!(problem.contains(shown), "{problem}");
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use table_service_command_line::files;
 
 /// The certificates that servers are checked against.
 #[derive(Clone)]
@@ -49,8 +50,9 @@ impl Certificates {
 /// Returns the certificates of a PEM file.
 pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let certificates = CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let opened = files::settings(file).map_err(|error| problem(&error))?;
+    let certificates = CertificateDer::pem_reader_iter(opened)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| problem(&error))?;
     if certificates.is_empty() {
         return Err(problem(&"it has no certificate"));

@@ -22,7 +22,11 @@ use crate::write::OnConflict;
     name = "table-service-copy",
     version,
     args_conflicts_with_subcommands = true,
-    after_help = "Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities were rejected; \
+    after_help = "Examples:\n  \
+                  table-service-copy --from env:SOURCE --to ./backup --format jsonl.zst\n  \
+                  table-service-copy --from ./backup --to postgresql://me@localhost/mydata --verify\n  \
+                  table-service-copy --from ./cities.csv --table Cities --mapping ./mapping.json --to env:TARGET\n\n\
+                  Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities were rejected; \
                   4 the tables differ; 130 interrupted."
 )]
 pub struct CommandLine {
@@ -191,6 +195,9 @@ pub struct CopyArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  table-service-copy verify --from env:SOURCE --to ./backup\n  \
+                  table-service-copy verify --from env:SOURCE --to env:TARGET --table Orders --timestamps")]
 pub struct VerifyArguments {
     #[command(flatten)]
     pub places: TwoPlaces,
@@ -205,10 +212,11 @@ pub struct VerifyArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities could not be deleted; \
-                  130 interrupted."
-)]
+#[command(after_help = "Examples:\n  \
+                  table-service-copy delete --from env:PLACE --table Orders --filter \"PartitionKey eq '2025'\" --dry-run\n  \
+                  table-service-copy delete --from env:PLACE --table Orders --filter \"PartitionKey eq '2025'\" --yes --resume ./state\n\n\
+                  Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities could not be deleted; \
+                  130 interrupted.")]
 pub struct DeleteArguments {
     #[command(flatten)]
     pub place: OnePlace,
@@ -238,6 +246,9 @@ pub struct DeleteArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  table-service-copy count --from env:PLACE\n  \
+                  table-service-copy count --from env:PLACE --table Orders --filter \"Total gt 100\"")]
 pub struct CountArguments {
     #[command(flatten)]
     pub place: OnePlace,
@@ -248,10 +259,11 @@ pub struct CountArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "A line has the columns of query_changes as its members. Changes that are written but not yet confirmed when the program \
-                  ends come again: each is written at least once. A file is gone on with at its end, by one run at a time."
-)]
+#[command(after_help = "Examples:\n  \
+                  table-service-copy changes --from postgresql://me@localhost/mydata --feed orders --to ./changes.jsonl\n  \
+                  table-service-copy changes --from postgresql://me@localhost/mydata --feed orders --to - --follow 1\n\n\
+                  A line has the columns of query_changes as its members. Changes that are written but not yet confirmed when the program \
+                  ends come again: each is written at least once. A file is gone on with at its end, by one run at a time.")]
 pub struct ChangesArguments {
     #[command(flatten)]
     pub database: OneDatabase,
@@ -274,10 +286,12 @@ pub struct ChangesArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 4 --verify has found damage; 130 interrupted. With --follow \
-                  a signal ends it with 0."
-)]
+#[command(after_help = "Examples:\n  \
+                  table-service-copy archive --from postgresql://me@localhost/mydata --to ./archive --keep 35d --follow\n  \
+                  table-service-copy archive --list ./archive\n  \
+                  table-service-copy archive --verify ./archive\n\n\
+                  Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 4 --verify has found damage; 130 interrupted. With --follow \
+                  a signal ends it with 0.")]
 pub struct ArchiveArguments {
     #[command(flatten)]
     pub database: OneDatabase,
@@ -321,11 +335,12 @@ pub struct ArchiveArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "A moment is after the last transaction, in the order of commits, before the first one that has committed later: never in the \
+#[command(after_help = "Examples:\n  \
+                  table-service-copy restore --from ./archive --at latest --to postgresql://me@localhost/other\n  \
+                  table-service-copy restore --from ./archive --at 2026-01-31T12:00:00Z --table Orders --as OrdersThen --to env:TARGET\n\n\
+                  A moment is after the last transaction, in the order of commits, before the first one that has committed later: never in the \
                   middle of a transaction. Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities were \
-                  rejected; 130 interrupted."
-)]
+                  rejected; 130 interrupted.")]
 pub struct RestoreArguments {
     /// The archive's directory
     #[arg(long, value_name = "DIRECTORY")]
@@ -375,9 +390,10 @@ pub enum HistoryFormat {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0 done, also if there is nothing to show; 1 it could not finish; 2 wrong arguments."
-)]
+#[command(after_help = "Examples:\n  \
+                  table-service-copy history --from ./archive --table Orders --filter \"PartitionKey eq 'p' and RowKey eq 'r'\"\n  \
+                  table-service-copy history --from ./archive --table Orders --filter true --since 2026-01-31T12:00:00Z --format text\n\n\
+                  Exit status: 0 done, also if there is nothing to show; 1 it could not finish; 2 wrong arguments.")]
 pub struct HistoryArguments {
     /// The archive's directory
     #[arg(long, value_name = "DIRECTORY")]
@@ -444,6 +460,19 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_has_examples() {
+        let program = CommandLine::command();
+        for command in program.get_subcommands().chain([&program]) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(
+                help.matches("\n  table-service-copy").count() >= 2,
+                "{}: {help}",
+                command.get_name()
+            );
+        }
     }
 
     #[test]

@@ -33,4 +33,4 @@ mod verify;
 mod workers;
 mod write;
 
-use table_service_command_line::{created, failure, printable};
+use table_service_command_line::{failure, files as created, printable};

@@ -160,7 +160,7 @@ impl Target {
         let (files, reach) = (&work.files, &work.reach);
         Ok(match location {
             Location::Rest(endpoint) => Target::Rest(Box::new(RestClient::new(endpoint, reach.patience())?)),
-            Location::Sql(url) => Target::Sql(Box::new(reach.database(url)?)),
+            Location::Sql(url) => Target::Sql(Box::new(reach.database(url)?.for_writing())),
             Location::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
             Location::Stream => Target::Files(FileTarget::new(None, files)?),
         })

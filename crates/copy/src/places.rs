@@ -80,6 +80,14 @@ impl Options {
         Source::new(Location::read(place)?, self, since)
     }
 
+    /// What a target has.
+    pub fn target(&self, place: &Secret) -> Result<Source, Failure> {
+        Ok(match self.source(place, None)? {
+            Source::Files(files) => Source::Files(files.as_written()),
+            other => other,
+        })
+    }
+
     /// The tables that are asked for. A name is found regardless of case.
     pub async fn chosen(&self, source: &Source) -> Result<Vec<String>, Failure> {
         for table in &self.tables {

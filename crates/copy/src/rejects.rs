@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use table_service_model::Code;
+
 use crate::created;
 use crate::failure::Failure;
 use crate::record::Reject;
@@ -44,8 +46,15 @@ impl Rejects {
                 let key = |name| first.entity.get(name).and_then(|key| key.as_str()).unwrap_or_default();
                 format!("PartitionKey '{}', RowKey '{}'", key("PartitionKey"), key("RowKey"))
             });
+            // Of a copy that is run again, all entities would be rejects.
+            let choice = match first.reason.starts_with(Code::EntityAlreadyExists.as_str()) {
+                true => {
+                    "--on-conflict says what becomes of entities that the target has: skip, replace, merge or newer. "
+                }
+                false => "",
+            };
             return Err(Failure::new(format!(
-                "Table {}, {place}: {} (With --rejects FILE such entities are written into a file, and the program goes on.)",
+                "Table {}, {place}: {} ({choice}With --rejects FILE such entities are written into a file, and the program goes on.)",
                 first.table, first.reason
             )));
         };

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::failure::Failure;
+
 /// How many entities there were in a second.
 pub fn rate(entities: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { entities as f64 / seconds } else { 0.0 }
@@ -28,11 +30,26 @@ impl TableReport {
     }
 }
 
+/// A table that was not served, and why.
+#[derive(Debug, Serialize)]
+pub struct LeftOut {
+    pub table: String,
+    pub reason: String,
+}
+
+impl LeftOut {
+    pub fn text(&self) -> String {
+        format!("{}: left out: {}", self.table, self.reason)
+    }
+}
+
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub from: String,
     pub to: String,
     pub tables: Vec<TableReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     pub seconds: f64,
     /// What the source's clock showed when the copy, or its last round, began.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +60,15 @@ pub struct Report {
 impl Report {
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
+    }
+
+    /// # Errors
+    /// A table that was left out: a copy that follows has all of its tables.
+    pub fn require_all(&self) -> Result<(), Failure> {
+        match self.left_out.first() {
+            Some(LeftOut { table, reason }) => Err(Failure::new(format!("Table {table} cannot be followed: {reason}"))),
+            None => Ok(()),
+        }
     }
 
     /// Adds the counts of a round of a table.
@@ -69,6 +95,7 @@ impl Report {
                 table.table, table.read, table.written, table.skipped, table.rejected
             ));
         }
+        lines.extend(self.left_out.iter().map(LeftOut::text));
         let sum = self.sum();
         let rate = rate(sum.read, self.seconds);
         lines.push(format!(

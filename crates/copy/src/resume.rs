@@ -331,7 +331,7 @@ mod tests {
         let pipe = directory.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.unwrap().success());
-        assert!(refused(pipe).contains("no resume file"));
+        assert!(refused(pipe).contains("it is no file"));
     }
 
     #[test]

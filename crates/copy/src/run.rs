@@ -23,7 +23,7 @@ use crate::sql::ChangeFeed;
 use crate::verify::{Comparison, Verify};
 use crate::write::{OnConflict, WriteMode};
 
-use self::rounds::{again, round};
+use self::rounds::{again, each_table, round, told};
 
 mod archive;
 mod bulk;
@@ -126,6 +126,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     stop_on_signal(&copy.stop);
     let interrupted = round(&copy, &tables, &mut report, places.options.work.style()).await?;
     if arguments.follow.is_some() {
+        report.require_all()?;
         copy.source.release().await;
     }
     let started = copy.journal.started();
@@ -165,10 +166,13 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         print(places.options.work.json, "report", &report, &report.text());
         return Ok(exit::INTERRUPTED);
     }
+    tables.retain(|table| report.left_out.iter().all(|left_out| left_out.table != *table));
     if arguments.with_policies {
         policies::copy(&copy.source, &copy.target, &tables, &mut report).await?;
     }
-    first.journal.remove();
+    if report.left_out.is_empty() {
+        first.journal.remove();
+    }
     print(places.options.work.json, "report", &report, &report.text());
     if arguments.verify {
         let code = compare(places, Some(tables), false, 100).await?;
@@ -176,10 +180,10 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
             return Ok(code);
         }
     }
-    Ok(if report.sum().rejected > 0 {
-        exit::REJECTED
-    } else {
-        exit::DONE
+    Ok(match (report.left_out.is_empty(), report.sum().rejected) {
+        (false, _) => exit::FAILED,
+        (true, 0) => exit::DONE,
+        (true, _) => exit::REJECTED,
     })
 }
 
@@ -293,6 +297,7 @@ async fn follow_once(
     let clock = copy.source.clock().await?;
     let tables = places.options.chosen(&copy.source).await?;
     let stopped = round(&copy, &tables, report, places.options.work.style()).await?;
+    report.require_all()?;
     copy.source.release().await;
     Ok((copy, clock.filter(|_| !stopped)))
 }
@@ -308,7 +313,7 @@ async fn dry_run(
     if !json {
         tell(&header);
     }
-    for table in tables {
+    let left_out = each_table(tables, async |table| {
         let (entities, bytes) = source.estimate(table).await?;
         let there = target.has(table).await?;
         let plan = serde_json::json!({
@@ -330,8 +335,9 @@ async fn dry_run(
             count(bytes, "bytes")
         );
         print(json, "plan", &plan, &text);
-    }
-    Ok(exit::DONE)
+        Ok(())
+    });
+    Ok(told(json, &left_out.await?, exit::DONE))
 }
 
 /// Compares two places: these tables, or those that the command line chooses. Of each table `most` differences are listed.
@@ -342,7 +348,7 @@ async fn compare(
     most: usize,
 ) -> Result<u8, Failure> {
     let source = places.options.source(places.from()?, None)?;
-    let target = places.options.source(places.to()?, None)?;
+    let target = places.options.target(places.to()?)?;
     // Of what was asked for by name, or has just been copied, the target may have more.
     let compares_all = tables.is_none() && places.options.tables.is_empty();
     let mut tables: BTreeSet<String> = match tables {
@@ -376,11 +382,14 @@ async fn compare(
         counters,
     });
     let mut comparisons = Vec::new();
-    for table in &tables {
+    let tables: Vec<String> = tables.into_iter().collect();
+    let left_out = each_table(&tables, async |table| {
         comparisons.push(verify.table(table).await?);
-    }
+        Ok(())
+    });
+    let left_out = left_out.await?;
     drop(progress);
-    if comparisons.is_empty() && missing.is_empty() {
+    if tables.is_empty() && missing.is_empty() {
         return Err(Failure::new("Nothing was compared: neither place has a table."));
     }
     let mut equal = missing.is_empty();
@@ -393,7 +402,8 @@ async fn compare(
         equal &= comparison.equal;
         print(places.options.work.json, "comparison", comparison, &text(comparison));
     }
-    Ok(if equal { exit::DONE } else { exit::DIFFERENT })
+    let code = if equal { exit::DONE } else { exit::DIFFERENT };
+    Ok(told(places.options.work.json, &left_out, code))
 }
 
 fn text(comparison: &Comparison) -> String {

@@ -1,11 +1,12 @@
 //! Sources and targets of the command line: arguments, variables of the environment or files.
 
-use std::io::Read;
+use std::path::Path;
 use std::sync::Once;
 
 use table_service_connect::DatabaseUrl;
 use table_service_model::Secret;
 
+use crate::created;
 use crate::failure::Failure;
 use crate::path::is_path;
 use crate::printable::tell;
@@ -38,9 +39,7 @@ pub fn read(argument: &Secret) -> Result<Secret, Failure> {
                 false => format!("The file that @ names cannot be read: {error}."),
             })
         };
-        let mut text = String::new();
-        let opened = std::fs::File::open(file).map_err(failed)?;
-        opened.take(LARGEST_FILE).read_to_string(&mut text).map_err(failed)?;
+        let text = created::text(Path::new(file), LARGEST_FILE).map_err(failed)?;
         return Ok(text.trim_start_matches('\u{feff}').trim().into());
     }
     Ok(given.trim().into())

@@ -1,6 +1,6 @@
 //! What a filter selects.
 
-use table_service_model::filter::{AccessClass, Dialect, Expression, Filter, Plan, Predicate};
+use table_service_model::filter::{AccessClass, Dialect, Expression, Filter, Plan, Predicate, hint_for};
 
 use crate::failure::Failure;
 use crate::record::{Record, reason};
@@ -22,8 +22,11 @@ impl Selection {
     /// Reads a filter. Every entity passes `None`.
     pub fn read(text: Option<&str>) -> Result<Selection, Failure> {
         let text = text.unwrap_or_default().trim();
-        let filter = Filter::parse(text, None, Dialect::Service)
-            .map_err(|error| Failure::usage(format!("--filter cannot be read: {}", reason(&error))))?;
+        let filter = Filter::parse(text, None, Dialect::Service).map_err(|error| {
+            // Every place must take the filter, so no setting gives it another dialect.
+            let reason = hint_for(&reason(&error), None);
+            Failure::usage(format!("--filter cannot be read: {reason}"))
+        })?;
         let is_all = filter == Filter::EVERYTHING;
         Ok(Selection {
             text: (!is_all).then(|| text.to_owned()),
@@ -86,6 +89,7 @@ mod tests {
         ] {
             let said = Selection::read(Some(extended)).err().unwrap();
             assert!(said.code == 2 && said.to_string().contains(code), "{said}");
+            assert!(!said.to_string().contains("SQL"), "{said}");
         }
     }
 

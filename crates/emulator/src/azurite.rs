@@ -33,7 +33,15 @@ const SWITCHES: [&str; 8] = [
 /// The environment variable AZURITE_ACCOUNTS may name accounts instead of the development account, as
 /// `account1:key1[:key2];account2:key1`.
 #[derive(Debug, Parser)]
-#[command(name = TABLE, version, args_override_self = true, disable_version_flag = true)]
+#[command(
+    name = TABLE,
+    version,
+    args_override_self = true,
+    disable_version_flag = true,
+    after_help = "Examples:\n  \
+                  azurite-table --inMemoryPersistence\n  \
+                  azurite-table --tablePort 0 --location ./tables"
+)]
 pub struct AzuriteTable {
     /// Where to listen for clients. With another address than one of this machine's own, other machines can connect
     #[arg(long = "tableHost", value_name = "HOST", default_value = "127.0.0.1")]
@@ -105,7 +113,15 @@ pub struct AzuriteTable {
 /// The ports of blobs and queues say that there are none, and refuse everything else with NotImplemented. The environment variable
 /// AZURITE_ACCOUNTS may name accounts instead of the development account, as `account1:key1[:key2];account2:key1`.
 #[derive(Debug, Parser)]
-#[command(name = ALL, version, args_override_self = true, disable_version_flag = true)]
+#[command(
+    name = ALL,
+    version,
+    args_override_self = true,
+    disable_version_flag = true,
+    after_help = "Examples:\n  \
+                  azurite --inMemoryPersistence --silent\n  \
+                  azurite --location ./tables --tablePort 10002"
+)]
 pub struct Azurite {
     #[command(flatten)]
     table: AzuriteTable,

@@ -13,7 +13,14 @@ use crate::settings::{CommonOptions, EmulatorSettings};
 /// It starts a PostgreSQL server of its own, which only this program can reach. What it stores is gone when it ends, unless --data
 /// names a directory. `POST /reset` on the admin port deletes all tables, unless there is --data.
 #[derive(Debug, Parser)]
-#[command(name = "table-service-emulator", version)]
+#[command(
+    name = "table-service-emulator",
+    version,
+    after_help = "Examples:\n  \
+                  table-service-emulator\n  \
+                  table-service-emulator --data ./tables --port 20002\n  \
+                  table-service-emulator azurite-table --tablePort 10002 --location ."
+)]
 pub struct CommandLine {
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -84,6 +91,9 @@ fn option_of(setting: &str) -> Option<String> {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Succeed if the emulator on this machine with these ports is ready for clients
+    #[command(after_help = "Examples:\n  \
+                            table-service-emulator healthcheck\n  \
+                            table-service-emulator healthcheck --port 20002")]
     Healthcheck,
     /// Take the options of azurite-table, print what it prints, and keep the tables as it does; --help behind it lists them
     AzuriteTable,
@@ -117,5 +127,31 @@ impl CommandLine {
             names: option_of,
             more: self.more,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::azurite::{Azurite, AzuriteTable};
+
+    #[test]
+    fn every_help_has_examples() {
+        let own = CommandLine::command();
+        let commands = [&own, &AzuriteTable::command(), &Azurite::command()];
+        // The other commands have their own command line.
+        let healthcheck = own
+            .get_subcommands()
+            .filter(|command| command.get_name() == "healthcheck");
+        for command in commands.into_iter().chain(healthcheck) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(
+                help.starts_with("Examples:\n") && help.lines().count() >= 3,
+                "{}: {help}",
+                command.get_name()
+            );
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use table_service_command_line::files::is_root;
+use table_service_command_line::files::{self, is_root};
 use table_service_connect::open_socket;
 use tokio::process::{Child, Command};
 use tokio_postgres::Client;
@@ -232,9 +232,7 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
     }
     fs::rename(&unfinished, &settings.data).map_err(of_data)?;
     if settings.durable {
-        File::open(parent)
-            .and_then(|parent| parent.sync_all())
-            .map_err(of_data)?;
+        files::sync_names(parent).map_err(of_data)?;
     }
     Ok(())
 }

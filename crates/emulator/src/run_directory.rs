@@ -11,9 +11,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
+use table_service_command_line::files;
 
 use crate::postgres;
-use crate::server_user::{ServerUser, kept_file, new_file, owned, problem, remove_tree, require_trusted};
+use crate::server_user::{ServerUser, owned, problem, remove_tree, require_trusted};
 
 /// The directory of a running emulator. Its lock is held as long as this lives.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl RunDirectory {
     /// Makes the log of the server.
     pub fn log(&self) -> Result<File, String> {
         let log = self.directory.join(LOG);
-        new_file(&log).map_err(|error| problem(&log, &error))
+        files::new_log(&log, files::PRIVATE).map_err(|error| problem(&log, &error))
     }
 }
 
@@ -89,7 +90,7 @@ pub fn lock_data(directory: &Path) -> Result<File, String> {
 }
 
 fn open_lock(directory: &Path) -> std::io::Result<File> {
-    kept_file(&directory.join(LOCK))
+    files::kept(&directory.join(LOCK), files::PRIVATE)
 }
 
 /// The directory of all emulators of this user.
@@ -181,7 +182,7 @@ impl Base {
 }
 
 fn is_left(directory: &Path) -> bool {
-    match File::open(directory.join(LOCK)) {
+    match files::again(&directory.join(LOCK), files::PRIVATE) {
         Ok(file) => file.try_lock().is_ok(),
         Err(error) => error.kind() == ErrorKind::NotFound,
     }
@@ -189,7 +190,7 @@ fn is_left(directory: &Path) -> bool {
 
 /// Waits until the emulator of that directory has ended, then stops its server and removes the directory.
 pub fn remove_when_left(directory: &Path) -> Result<(), String> {
-    match File::open(directory.join(LOCK)) {
+    match files::again(&directory.join(LOCK), files::PRIVATE) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(problem(directory, &error)),
         Ok(file) => {

@@ -1,12 +1,10 @@
 //! The user that runs the server, and the directories that belong to it.
 
-use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, lchown};
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, lchown};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
 use rustix::process::{getegid, geteuid};
 use table_service_command_line::files;
 
@@ -82,46 +80,10 @@ pub fn require_trusted(directory: &Path) -> Result<(), String> {
     files::require_own(directory).map_err(|error| problem(directory, &error))
 }
 
-/// Makes a file for this process alone. Its name must be free.
-///
-/// # Errors
-/// If there is one, a link for example.
-pub fn new_file(path: &Path) -> std::io::Result<File> {
-    File::options()
-        .create_new(true)
-        .read(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)
-}
-
-/// Opens a file for writing that this process, or one of the same user before it, has made in a directory of its own; makes it if it
-/// does not exist.
-///
-/// # Errors
-/// If it is a link, or cannot be opened.
-pub fn kept_file(path: &Path) -> std::io::Result<File> {
-    let mut options = File::options();
-    options.create(true).truncate(false).write(true).mode(0o600);
-    options
-        .custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
-        .open(path)
-}
-
-/// Reads a small file that the server has made: no link, no pipe, and not much of it.
+/// Reads a small file that the server has made.
 pub fn read_of_server(path: &Path) -> std::io::Result<String> {
     const LARGEST: u64 = 64 << 10;
-    let mut options = File::options();
-    options
-        .read(true)
-        .custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
-    let mut text = String::new();
-    options.open(path)?.take(LARGEST).read_to_string(&mut text)?;
-    Ok(text)
-}
-
-fn flags(flags: OFlags) -> i32 {
-    flags.bits().cast_signed()
+    files::text(path, LARGEST)
 }
 
 /// Removes a directory and its content, as far as that is possible.

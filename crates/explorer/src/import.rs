@@ -1,12 +1,9 @@
 //! Imports: the page sends a file in parts as they are, and learns how much of each part was written.
 
-use std::collections::HashSet;
-
 use serde::{Deserialize, Serialize};
 use table_service_files::json::Objects;
-use table_service_files::mapping::{Field, Mapping};
-use table_service_files::payload::Members;
-use table_service_files::{Columns, Fault, Input, LineColumn, ParsedEntity, Row, lines, payload};
+use table_service_files::mapping::Mapping;
+use table_service_files::{Fault, Header, Input, LineColumn, ParsedEntity, Row, header, lines};
 
 use crate::answer::Problem;
 
@@ -143,7 +140,7 @@ impl ImportRequest {
                 return Ok(begin);
             }
             if !line.iter().all(u8::is_ascii_whitespace) {
-                let entity = self.of_json(&line);
+                let entity = header::object(&line, self.mapping.as_ref());
                 part.push(number, entity.map_err(|reason| format!("line {number}: {reason}")))?;
             }
         }
@@ -170,34 +167,21 @@ impl ImportRequest {
                 Err(fault) => return Err(fault.to_string()),
             }
             let position = input.record();
-            let entity = self.of_json(&object);
+            let entity = header::object(&object, self.mapping.as_ref());
             part.push(position.line, entity.map_err(|reason| format!("{position}: {reason}")))?;
         }
         part.head = serde_json::to_string(&objects).ok();
         Ok(input.taken())
     }
 
-    fn of_json(&self, text: &[u8]) -> Result<ParsedEntity, String> {
-        let Some(mapping) = &self.mapping else {
-            return payload::entity(text);
-        };
-        let Members(members) =
-            serde_json::from_slice(text).map_err(|error| format!("It is no object of JSON: {error}"))?;
-        let fields: Vec<_> = members
-            .iter()
-            .map(|(name, raw)| (name.as_str(), Field::Json(raw)))
-            .collect();
-        mapping.entity(&fields)
-    }
-
     /// Reads rows of CSV. Returns how many bytes are taken.
-    fn read_rows(&self, input: &mut Input<'_>, delimiter: u8, part: &mut Part) -> Result<usize, String> {
+    fn read_rows(&self, input: &mut Input<'_>, mut delimiter: u8, part: &mut Part) -> Result<usize, String> {
         let mut header = None;
         let mut row = Row::default();
         if let Some(head) = &self.head {
             let mut head = Input::of_part(head, LineColumn { line: 1, column: 1 });
-            row.read(&mut head, delimiter).map_err(said)?;
-            let mut of_head = self.header(&row)?;
+            row.read_header(&mut head, &mut delimiter).map_err(said)?;
+            let mut of_head = Header::of(&row, self.mapping.as_ref()).map_err(said)?;
             if row.read(&mut head, delimiter).map_err(said)? {
                 of_head.learn(&row);
             }
@@ -206,7 +190,10 @@ impl ImportRequest {
         let mut has_first = self.head.is_some();
         while part.entities.len() < BATCH {
             let begin = input.taken();
-            let read = row.read(input, delimiter);
+            let read = match header {
+                None => row.read_header(input, &mut delimiter),
+                Some(_) => row.read(input, delimiter),
+            };
             // The rest of the row may be in the next part, which gets the header with the first row.
             let begin = if has_first { begin } else { 0 };
             let is_cut = !self.is_last && input.peek().is_ok_and(|next| next.is_none());
@@ -217,48 +204,18 @@ impl ImportRequest {
                 Err(fault) => return Err(fault.to_string()),
             }
             let Some(header) = &mut header else {
-                header = Some(self.header(&row)?);
+                header = Some(Header::of(&row, self.mapping.as_ref()).map_err(said)?);
                 continue;
             };
             if !std::mem::replace(&mut has_first, true) {
                 header.learn(&row);
                 part.head = self.part.get(..input.taken()).map(str::to_owned);
             }
-            let entity = self.of_row(header, &row);
+            let entity = header.entity(&row);
             let entity = entity.map_err(|(position, reason)| format!("{position}: {reason}"));
             part.push(row.position(0).line, entity)?;
         }
         Ok(input.taken())
-    }
-
-    fn header(&self, row: &Row) -> Result<Header, String> {
-        Ok(match self.mapping {
-            None => Header::Entities(Columns::of_header(row).map_err(said)?),
-            Some(_) => Header::Mapped(names(row)?),
-        })
-    }
-
-    fn of_row(&self, header: &mut Header, row: &Row) -> Result<ParsedEntity, (LineColumn, String)> {
-        let (names, mapping) = match (header, &self.mapping) {
-            (Header::Entities(columns), _) => return columns.entity(row),
-            (Header::Mapped(names), Some(mapping)) => (names, mapping),
-            (Header::Mapped(_), None) => return Err((row.position(0), "There is no mapping".to_owned())),
-        };
-        if row.count() != names.len() {
-            let reason = format!("The row has {} fields, but the header {}", row.count(), names.len());
-            return Err((row.position(names.len()), reason));
-        }
-        let field = |(index, name): (usize, &'_ String)| {
-            let text = row.field(index);
-            text.ok_or_else(|| (row.position(index), format!("The text of {name} is not UTF-8")))
-        };
-        let texts = names.iter().enumerate().map(field).collect::<Result<Vec<_>, _>>()?;
-        let fields: Vec<_> = names
-            .iter()
-            .map(String::as_str)
-            .zip(texts.into_iter().map(Field::Text))
-            .collect();
-        mapping.entity(&fields).map_err(|reason| (row.position(0), reason))
     }
 
     /// Returns the parameters of the statement that writes a part.
@@ -267,41 +224,6 @@ impl ImportRequest {
         let entities = format!("[{}]", entities.join(","));
         vec![Some(self.table.clone()), Some(entities), Some(self.mode.clone())]
     }
-}
-
-/// The header of CSV.
-enum Header {
-    Entities(Columns),
-    /// The names of the columns.
-    Mapped(Vec<String>),
-}
-
-impl Header {
-    fn learn(&mut self, first: &Row) {
-        if let Header::Entities(columns) = self {
-            columns.learn(first);
-        }
-    }
-}
-
-/// Returns the names of the columns, which are all different.
-///
-/// # Errors
-/// A name that stands there twice or is not UTF-8.
-pub fn names(header: &Row) -> Result<Vec<String>, String> {
-    let mut names: Vec<String> = Vec::with_capacity(header.count());
-    let mut known = HashSet::with_capacity(header.count());
-    for index in 0..header.count() {
-        let name = header.field(index).ok_or("The name of a column is not UTF-8")?.trim();
-        if !known.insert(name) {
-            return Err(format!(
-                "{}: the header has the column {name} twice",
-                header.position(index)
-            ));
-        }
-        names.push(name.to_owned());
-    }
-    Ok(names)
 }
 
 impl Part {

@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use table_service_files::json::Objects;
+use table_service_files::json::{Objects, is_document};
 use table_service_files::mapping::{Field, typed};
 use table_service_files::payload::Members;
 use table_service_files::{Guess, Input, LineColumn, Row, lines};
 use table_service_model::key::{PARTITION_KEY, ROW_KEY};
 
 use crate::answer::Problem;
-use crate::import::{Form, comma, delimiter, names};
+use crate::import::{Form, comma, delimiter};
 
 /// The most rows that are read, and the most that are shown.
 const READ: usize = 1000;
@@ -108,26 +108,20 @@ impl PreviewRequest {
         Ok(preview)
     }
 
-    /// A document of JSON begins with a list, or with an object that does not end where its line ends.
     fn form(&self) -> Form {
         let text = self.part.trim_start();
-        if self.is_csv || !text.starts_with(['[', '{']) {
-            return Form::Csv;
-        }
-        let line = text.lines().next().unwrap_or_default();
-        let is_object = serde_json::from_str::<Members<'_>>(line).is_ok();
-        // AzCopy writes a document in one line.
-        let is_whole = text.trim_end() == line && self.is_last && line.contains("\"value\":[");
-        if is_object && !is_whole {
-            Form::Lines
-        } else {
-            Form::Document
+        match self.is_csv || !text.starts_with(['[', '{']) {
+            true => Form::Csv,
+            false if is_document(text, self.is_last) => Form::Document,
+            false => Form::Lines,
         }
     }
 
     /// The delimiter that the header has most often outside of quotes.
     fn delimiter(&self) -> char {
-        let line = self.part.trim_start().lines().next().unwrap_or_default();
+        let mut lines = self.part.trim_start().lines();
+        // PowerShell writes its first line without delimiters.
+        let line = lines.find(|line| !line.starts_with("#TYPE ")).unwrap_or_default();
         let outside: String = line.split('"').step_by(2).collect();
         let count = |delimiter: char| outside.matches(delimiter).count();
         let most = DELIMITERS.into_iter().rev().max_by_key(|&delimiter| count(delimiter));
@@ -135,14 +129,15 @@ impl PreviewRequest {
     }
 
     fn rows(&self, preview: &mut Preview) -> Result<(), Problem> {
-        let delimiter = delimiter(preview.delimiter)?;
+        let mut delimiter = delimiter(preview.delimiter)?;
         let mut input = Input::of_part(&self.part, LineColumn { line: 1, column: 1 });
         let mut row = Row::default();
         let fault = |fault: table_service_files::Fault| Problem::input(fault.to_string());
-        if !row.read(&mut input, delimiter).map_err(fault)? {
+        if !row.read_header(&mut input, &mut delimiter).map_err(fault)? {
             return Err(Problem::input("The file is empty."));
         }
-        let names = names(&row).map_err(Problem::input)?;
+        preview.delimiter = delimiter.into();
+        let names = row.names().map_err(fault)?;
         for name in &names {
             preview.column(name);
         }
@@ -214,7 +209,7 @@ impl Preview {
     /// Returns the index of a column, which becomes the last one if there is none of that name; `None` for the column of a type, and if
     /// there are too many.
     fn column(&mut self, name: &str) -> Option<usize> {
-        if typed(name).is_some() || name.starts_with("odata.") {
+        if name.is_empty() || typed(name).is_some() || name.starts_with("odata.") {
             return None;
         }
         if let Some(&index) = self.indexes.get(name) {
@@ -303,6 +298,9 @@ mod tests {
                 "document",
             ),
             (format!("{{\n\"value\": [{entity}]}}"), false, "document"),
+            (format!("{{\"value\" : [{entity}]}}"), false, "document"),
+            ("sep=;\nPartitionKey;RowKey\np;r\n".to_owned(), true, "csv"),
+            ("#TYPE Selected\nPartitionKey;RowKey;;\np;r;;\n".to_owned(), true, "csv"),
             ("PartitionKey,RowKey\np,r\n".to_owned(), true, "csv"),
             ("PartitionKey\tRowKey\np\tr\n".to_owned(), false, "csv"),
         ] {

@@ -16,7 +16,7 @@ use table_service_model::{PropertiesBuilder, Ticks};
 
 use crate::guess::Guess;
 use crate::input::{Fault, LineColumn};
-use crate::row::Row;
+use crate::row::{BLANK, Row};
 use crate::{TYPE, formula, reason};
 
 /// The columns of a file, by their index.
@@ -26,6 +26,8 @@ pub struct Columns {
     row_key: usize,
     timestamp: Option<usize>,
     properties: Vec<Column>,
+    /// Columns without a name, as spreadsheets write them behind the others.
+    nameless: Vec<usize>,
     has_escaped_texts: bool,
     /// Values without a type of their own: whether one had the type of the first row, and whether one had none.
     by_first_row: bool,
@@ -49,22 +51,17 @@ impl Columns {
     /// # Errors
     /// A missing column of a key, a column that stands there twice, a type without its value.
     pub fn of_header(header: &Row) -> Result<Columns, Fault> {
-        let mut indexes: HashMap<&str, usize> = HashMap::with_capacity(header.count());
-        for index in 0..header.count() {
-            let Some(column) = header.field(index) else {
-                return Err(header.position(index).fault("the name of a column is not UTF-8"));
-            };
-            if indexes.insert(column.trim(), index).is_some() {
-                let column = said(column.trim());
-                return Err(header
-                    .position(index)
-                    .fault(format!("the header has the column {column} twice")));
-            }
-        }
+        let names = header.names()?;
+        let indexes: HashMap<&str, usize> = names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| (name.as_str(), index))
+            .collect();
         let required = |name: &str| {
             indexes.get(name).copied().ok_or_else(|| {
                 let reason = format!(
-                    "the header has no column {name}. If another delimiter is between them, table-service-copy takes it with --delimiter"
+                    "the header has no column {name}. If another delimiter is between them, table-service-copy takes it with --delimiter. \
+                     If other columns are the keys, it takes a mapping with --mapping"
                 );
                 header.position(0).fault(reason)
             })
@@ -75,13 +72,18 @@ impl Columns {
             row_key: required(ROW_KEY)?,
             timestamp: indexes.get(TIMESTAMP).copied(),
             properties: Vec::new(),
+            nameless: Vec::new(),
             has_escaped_texts: indexes.contains_key(formula::ESCAPED),
             by_first_row: false,
             untyped: false,
             inferred: false,
         };
-        for index in 0..header.count() {
-            let name = header.field(index).unwrap_or_default().trim();
+        for (index, name) in names.iter().enumerate() {
+            let name = name.as_str();
+            if name.is_empty() {
+                columns.nameless.push(index);
+                continue;
+            }
             if let Some(property) = name.strip_suffix(TYPE) {
                 if !indexes.contains_key(property) {
                     let reason = format!(
@@ -176,9 +178,18 @@ impl Columns {
     /// # Errors
     /// The position and the reason if it is none.
     pub fn entity(&mut self, row: &Row) -> Result<ParsedEntity, (LineColumn, String)> {
+        if row.is_blank() {
+            return Err((row.position(0), BLANK.to_owned()));
+        }
         if row.count() != self.count {
             let reason = format!("The row has {} fields, but the header {}", row.count(), self.count);
             return Err((row.position(self.count), reason));
+        }
+        if let Some(&index) = self.nameless.iter().find(|&&index| row.field(index) != Some("")) {
+            return Err((
+                row.position(index),
+                "The header has no name for the column of this value".to_owned(),
+            ));
         }
         let field = |index: usize| {
             let text = row.field(index);

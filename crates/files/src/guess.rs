@@ -1,13 +1,10 @@
 //! The type of a column whose values have none.
 
 use table_service_model::Ticks;
-use table_service_model::edm::{EdmType, parse_boolean, parse_double, parse_guid};
+use table_service_model::edm::{EdmType, Value, parse_boolean, parse_double, parse_guid};
 
-/// The largest integer up to which a Double holds all of them.
-const EXACT: u64 = 1 << 53;
-
-/// The types that all values so far can have. A value has a type only if nothing of its text is lost by it: `007` is no
-/// integer.
+/// The types that all values so far can have. A value has a type only if its text comes back letter by letter: `007` is no integer, and
+/// `1.10` no Double.
 #[derive(Debug, Clone)]
 pub struct Guess {
     any: bool,
@@ -40,18 +37,15 @@ impl Guess {
             return;
         }
         self.any = true;
-        let integer = text.parse::<i64>().ok().filter(|value| value.to_string() == text);
-        self.boolean &= parse_boolean(text).is_some();
-        self.int32 &= integer.is_some_and(|value| i32::try_from(value).is_ok());
-        self.int64 &= integer.is_some();
-        self.double &= match integer {
-            Some(value) => value.unsigned_abs() <= EXACT,
-            None => is_decimal(text) && parse_double(text).is_some(),
-        };
-        // A date alone may be meant as a text.
-        let has_time = text.as_bytes().get(10) == Some(&b'T');
-        self.datetime &= has_time && Ticks::parse_datetime(text).is_ok();
-        self.guid &= parse_guid(text).is_some();
+        let comes_back = |value: Option<Value<'_>>| value.is_some_and(|value| value.text() == text);
+        self.boolean &= comes_back(parse_boolean(text).map(Value::Boolean));
+        self.int32 &= comes_back(text.parse().ok().map(Value::Int32));
+        self.int64 &= comes_back(text.parse().ok().map(Value::Int64));
+        // Infinity may be meant as a text.
+        let double = parse_double(text).filter(|value| value.is_finite());
+        self.double &= comes_back(double.map(Value::Double));
+        self.datetime &= comes_back(Ticks::parse_datetime(text).ok().map(Value::DateTime));
+        self.guid &= comes_back(parse_guid(text).map(Value::Guid));
     }
 
     /// The type of all values; `None` if it can be none but String.
@@ -69,13 +63,6 @@ impl Guess {
     }
 }
 
-/// Digits without a zero in front of them, with a fraction or an exponent.
-fn is_decimal(text: &str) -> bool {
-    let text = text.strip_prefix('-').unwrap_or(text);
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    digits == 1 || digits > 1 && !text.starts_with('0')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,19 +76,27 @@ mod tests {
     #[test]
     fn a_column_has_a_type_if_all_its_values_have() {
         for (values, edm) in [
-            (&["true", "", "False"][..], Some(EdmType::Boolean)),
+            (&["true", "", "false"][..], Some(EdmType::Boolean)),
+            (&["true", "False"], None),
             (&["1", "-2147483648"], Some(EdmType::Int32)),
             (&["1", "2147483648"], Some(EdmType::Int64)),
-            (&["1", "2.50", "-1e-7"], Some(EdmType::Double)),
-            (&["2.5", "9007199254740993"], None),
+            (&["1.0", "2.5", "-1E-07", "1E+15"], Some(EdmType::Double)),
+            (&["1.10"], None),
+            (&["12E5"], None),
+            (&["1e-7"], None),
+            (&["1", "2.5"], None),
+            (&["NaN"], None),
             (
                 &["2020-01-01T00:00:00Z", "2025-09-22T09:45:35.2743359Z"],
                 Some(EdmType::DateTime),
             ),
             (&["a455c812-1f7a-4f5c-9c3b-0123456789ab"], Some(EdmType::Guid)),
+            (&["A455C812-1F7A-4F5C-9C3B-0123456789AB"], None),
+            (&["2020-01-01T00:00:00.50Z"], None),
             (&["007"], None),
             (&["+1"], None),
-            (&["-0"], Some(EdmType::Double)),
+            (&["-0"], None),
+            (&["-0.0"], Some(EdmType::Double)),
             (&["00.5"], None),
             (&["2020-01-01"], None),
             (&["1", "x"], None),

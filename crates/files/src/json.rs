@@ -1,8 +1,10 @@
 //! JSON documents as a stream: their structure is checked to the end, and only one entity at a time is kept.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::input::{Fault, Input};
+use crate::payload::Members;
 
 /// How deep values may be nested: entities are flat, and the documents around them nearly so.
 const DEEPEST: usize = 64;
@@ -291,6 +293,21 @@ impl Objects {
                 },
             }
         }
+    }
+}
+
+/// Returns whether a text begins a document, not lines of JSON: with a list, or with an object that does not end where its line ends.
+#[must_use]
+pub fn is_document(text: &str, is_whole: bool) -> bool {
+    let text = text.trim();
+    let line = text.lines().next().unwrap_or_default();
+    match serde_json::from_str::<Members<'_>>(line) {
+        // AzCopy writes a document in one line.
+        Ok(Members(members)) => {
+            let has_list = |(name, raw): &(String, &RawValue)| name == "value" && raw.get().starts_with('[');
+            is_whole && text == line && members.iter().any(has_list)
+        }
+        Err(_) => text.starts_with(['[', '{']),
     }
 }
 

@@ -4,6 +4,7 @@
 mod columns;
 pub mod formula;
 mod guess;
+pub mod header;
 pub mod input;
 pub mod json;
 pub mod lines;
@@ -15,6 +16,7 @@ mod row;
 
 pub use columns::Columns;
 pub use guess::Guess;
+pub use header::Header;
 pub use input::{Fault, Input, LineColumn};
 pub use names::{Names, writer};
 pub use record::{Key, MOST_TABLES, Record};

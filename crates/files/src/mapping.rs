@@ -9,7 +9,7 @@ use table_service_model::edm::EdmType;
 use table_service_model::json::{ParsedEntity, parse_entity};
 use table_service_model::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 
-use crate::payload::append;
+use crate::payload::{append, append_value};
 use crate::{TYPE, reason};
 
 /// The ending of the name of a member that has the type of a property in the payload of the service.
@@ -43,6 +43,7 @@ pub struct Column {
 pub struct Mapping {
     partition_key: Key,
     row_key: Key,
+    #[serde(default)]
     columns: Vec<Column>,
 }
 
@@ -90,8 +91,11 @@ impl Mapping {
         add(PARTITION_KEY, &self.partition_key.of(PARTITION_KEY, fields)?);
         add(ROW_KEY, &self.row_key.of(ROW_KEY, fields)?);
         for (name, field) in fields {
+            if name.is_empty() && !matches!(field, Field::Text("")) {
+                return Err("The header has no name for the column of a value".to_owned());
+            }
             let is_key = [&self.partition_key, &self.row_key].into_iter().any(|key| key.is(name));
-            if is_key || typed(name).is_some() || *name == TIMESTAMP || name.starts_with("odata.") {
+            if name.is_empty() || is_key || typed(name).is_some() || *name == TIMESTAMP || name.starts_with("odata.") {
                 continue;
             }
             let column = columns.get(name);
@@ -106,13 +110,13 @@ impl Mapping {
             let edm = edm.map(edm_type).transpose()?;
             match (edm, field) {
                 (_, Field::Text("")) if own.is_none() => {}
-                // What JSON says of a value's type is enough. Lists and objects, which the service lacks, stay texts of JSON.
+                // What JSON says of a value's type is enough.
                 (None | Some(EdmType::String), Field::Json(raw)) => match raw.get().as_bytes().first() {
                     Some(b'n') => {}
-                    Some(b'[' | b'{') => append(&mut object, to, &serde_json::Value::from(raw.get()).to_string()),
-                    Some(b'"') => append(&mut object, to, raw.get()),
-                    _ if edm.is_some() => append(&mut object, to, &serde_json::Value::from(raw.get()).to_string()),
-                    _ => append(&mut object, to, raw.get()),
+                    Some(b'-' | b'0'..=b'9' | b't' | b'f') if edm.is_some() => {
+                        append(&mut object, to, &serde_json::Value::from(raw.get()).to_string());
+                    }
+                    _ => append_value(&mut object, to, raw.get()),
                 },
                 (None | Some(EdmType::String), Field::Text(text)) => {
                     append(&mut object, to, &serde_json::Value::from(*text).to_string());

@@ -7,6 +7,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use table_service_model::json::{ParsedEntity, parse_entity};
+use table_service_model::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 
 use crate::{MOST_COLUMNS, TYPE, reason};
 
@@ -48,16 +49,28 @@ pub fn append(object: &mut String, name: &str, raw: &str) {
     object.push_str(raw);
 }
 
+/// Appends a property. A list or an object, which the service lacks, becomes the text of its JSON.
+pub fn append_value(object: &mut String, name: &str, raw: &str) {
+    match raw.as_bytes().first() {
+        Some(b'[' | b'{') => append(object, name, &serde_json::Value::from(raw).to_string()),
+        _ => append(object, name, raw),
+    }
+}
+
 /// The entity in the payload form of the service; `None` if it is in that form already, or is none.
 fn payload(json: &str) -> Option<String> {
-    if !json.contains("@type\"") {
+    let may_be_nested = json.get(1..).is_some_and(|behind| behind.contains(['[', '{']));
+    if !may_be_nested && !json.contains("@type\"") {
         return None;
     }
     let Members(members) = serde_json::from_str(json).ok()?;
     let mut object = String::with_capacity(json.len());
     for (name, raw) in members {
         let Some(property) = name.strip_suffix(TYPE) else {
-            append(&mut object, &name, raw.get());
+            match [PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name.as_str()) {
+                true => append(&mut object, &name, raw.get()),
+                false => append_value(&mut object, &name, raw.get()),
+            }
             continue;
         };
         let edm: String = serde_json::from_str(raw.get()).unwrap_or_default();
@@ -95,5 +108,15 @@ mod tests {
         assert!(payload(r#"{"A@odata.type":"Edm.Int64","A":"1"}"#).is_none());
         let twice = r#"{"PartitionKey":"p","RowKey":"r","A":"1","A":"2","A@type":"Int32"}"#;
         assert!(entity(twice.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn nested_values_become_texts() {
+        let nested = r#"{"PartitionKey":"p","RowKey":"r","A":{"x":[1]},"B":["[{"],"C":"[{"}"#;
+        assert_eq!(
+            entity(nested.as_bytes()).unwrap().to_json(),
+            r#"{"PartitionKey":"p","RowKey":"r","A":"{\"x\":[1]}","B":"[\"[{\"]","C":"[{"}"#
+        );
+        assert!(entity(br#"{"PartitionKey":["p"],"RowKey":"r"}"#).is_err());
     }
 }

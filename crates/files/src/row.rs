@@ -1,8 +1,14 @@
 //! Rows of CSV (RFC 4180). These are errors: text behind a closing quote, a quote within a field that does not begin with a quote,
 //! the end of the file within a field.
 
+use std::collections::HashSet;
+
+use table_service_command_line::printable::said;
+
 use crate::input::{Fault, Input, LineColumn};
 
+/// Why an empty line of a spreadsheet is no entity.
+pub const BLANK: &str = "The row has delimiters only; an entity whose keys are empty has them in quotes";
 /// The most columns of a file, and members of an object.
 pub const MOST_COLUMNS: usize = 20_000;
 
@@ -20,6 +26,8 @@ pub struct Row {
     end: Option<LineColumn>,
     /// Whether a line end is behind it.
     pub has_line_end: bool,
+    /// Whether it has a character or a quote that is no delimiter.
+    has_text: bool,
 }
 
 impl Row {
@@ -30,6 +38,7 @@ impl Row {
     pub fn read(&mut self, input: &mut Input<'_>, delimiter: u8) -> Result<bool, Fault> {
         self.text.clear();
         self.fields.clear();
+        self.has_text = false;
         while let Some(b'\r' | b'\n') = input.peek()? {
             input.advance(1);
         }
@@ -48,6 +57,7 @@ impl Row {
             } else {
                 self.plain(input, delimiter)?;
             }
+            self.has_text |= quoted || !self.text.is_empty();
             self.fields.push(Field {
                 end: self.text.len(),
                 position,
@@ -115,6 +125,50 @@ impl Row {
                 input.keep(&mut self.text, 1)?;
             }
         }
+    }
+
+    /// Reads the header: the first row behind the lines of Excel (`sep=;`, which says the delimiter) and of PowerShell (`#TYPE …`); false if
+    /// there is none.
+    ///
+    /// # Errors
+    /// As for [`Row::read`].
+    pub fn read_header(&mut self, input: &mut Input<'_>, delimiter: &mut u8) -> Result<bool, Fault> {
+        while self.read(input, *delimiter)? {
+            let rest = (1..self.count()).any(|index| self.field(index) != Some(""));
+            match self.field(0).map(str::as_bytes) {
+                Some([b's', b'e', b'p', b'=', said]) if self.count() == 1 => *delimiter = *said,
+                Some(b"sep=") if self.count() == 2 && !rest => {}
+                Some([b'#', b'T', b'Y', b'P', b'E', b' ', ..]) => {}
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the names of the columns, if this is a header. They are all different, but for those that are empty.
+    ///
+    /// # Errors
+    /// A name that stands there twice or is not UTF-8.
+    pub fn names(&self) -> Result<Vec<String>, Fault> {
+        let mut names: Vec<String> = Vec::with_capacity(self.count());
+        let mut known = HashSet::with_capacity(self.count());
+        for index in 0..self.count() {
+            let position = self.position(index);
+            let Some(name) = self.field(index).map(str::trim) else {
+                return Err(position.fault("the name of a column is not UTF-8"));
+            };
+            if !name.is_empty() && !known.insert(name) {
+                return Err(position.fault(format!("the header has the column {} twice", said(name))));
+            }
+            names.push(name.to_owned());
+        }
+        Ok(names)
+    }
+
+    /// Returns whether it has delimiters only, as spreadsheets write empty lines. An entity with empty keys has them in quotes.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        !self.has_text
     }
 
     /// Returns the number of fields.

@@ -10,7 +10,7 @@ use table_service_gateway::run;
 const WRONG_SETTINGS: u8 = 2;
 
 fn main() -> ExitCode {
-    let command_line: CommandLine = read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let command_line: CommandLine = read(std::env::args_os(), &[]).unwrap_or_else(|error| error.exit());
     let run = || -> Result<(), Box<dyn std::error::Error>> {
         let config = command_line.config()?;
         run::start_log(&config)?;

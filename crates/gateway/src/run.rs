@@ -61,7 +61,7 @@ pub fn start_log(config: &Config) -> Result<(), ConfigError> {
     let writer = match &config.log_file {
         None => BoxMakeWriter::new(std::io::stderr),
         Some(path) => {
-            let file = files::append(path)
+            let file = files::log(path)
                 .map_err(|error| ConfigError::new("log_file", format!("{}: {error}", path.display())))?;
             BoxMakeWriter::new(Mutex::new(file))
         }

@@ -6,6 +6,7 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::{Error, PemObject};
+use table_service_command_line::files::settings;
 use table_service_connect::certificates;
 use tokio_rustls::TlsAcceptor;
 
@@ -20,7 +21,8 @@ pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ConfigError> {
         certificates(&files.certificate).map_err(|problem| ConfigError::new("tls_certificate", problem))?;
     let key_problem =
         |error: &dyn std::fmt::Display| ConfigError::new("tls_key", format!("{}: {error}", files.key.display()));
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+    let opened = settings(&files.key).map_err(|error| key_problem(&error))?;
+    let key = PrivateKeyDer::from_pem_reader(opened).map_err(|error| match error {
         Error::NoItemsFound => key_problem(&"it has no private key, or one with a password"),
         error => key_problem(&error),
     })?;

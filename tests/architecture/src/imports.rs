@@ -17,7 +17,10 @@ const CRATES: [(&str, &[&str]); 11] = [
         ],
     ),
     ("table_service_command_line", &["table_service_model"]),
-    ("table_service_connect", &["table_service_model"]),
+    (
+        "table_service_connect",
+        &["table_service_command_line", "table_service_model"],
+    ),
     (
         "table_service_copy",
         &[

@@ -103,6 +103,49 @@ fn find_literals(tokens: TokenStream, found: &mut impl FnMut(usize, &str)) {
     }
 }
 
+/// What opens a file by its name.
+const OPENS: [&str; 9] = [
+    "File::create",
+    "File::open(",
+    "File::options(",
+    "OpenOptions",
+    "fs::copy(",
+    "fs::read(",
+    "fs::read_to_string(",
+    "fs::write(",
+    "from_pem_file(",
+];
+
+/// Where files are opened: by the one rule, and those of the system and of the emulator's server, which nobody names.
+const OPENERS: [&str; 4] = [
+    "crates/command_line/src/files.rs",
+    "crates/emulator/src/installation.rs",
+    "crates/emulator/src/postgres.rs",
+    "crates/emulator/src/server_user.rs",
+];
+
+/// Returns the places of a program that open a file and are not the one that does it for all programs.
+pub fn check_opens(path: &Path, text: &str) -> Vec<String> {
+    let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
+    let is_of_programs = matches!(parts.as_slice(), ["crates", of, "src", ..] if !["model", "xtask"].contains(of));
+    let is_test = parts.iter().any(|part| ["tests", "tests.rs"].contains(part));
+    if !is_of_programs || is_test || OPENERS.iter().any(|opener| path == Path::new(opener)) {
+        return Vec::new();
+    }
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let opens = |line: &str| OPENS.iter().any(|open| line.contains(open));
+    let lines = code.lines().enumerate().filter(|(_, line)| opens(line));
+    lines
+        .map(|(index, _)| {
+            let line = index + 1;
+            format!(
+                "{}:{line}: files are opened by crates/command_line/src/files.rs alone, which looks whose they are",
+                path.display()
+            )
+        })
+        .collect()
+}
+
 /// Returns everything that stands in the wrong place in this file, one text for each finding.
 pub fn check(path: &Path, text: &str) -> Result<Vec<String>, String> {
     let tokens: TokenStream = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
@@ -167,6 +210,22 @@ mod tests {
         let line =
             "crates/gateway/src/database/node.rs:2: statements stand in crates/gateway/src/database/statements.rs";
         assert_eq!(elsewhere, [line, line]);
+    }
+
+    #[test]
+    fn other_ways_to_open_a_file_are_found() {
+        let text = "fn f() {\n    File::open(path)\n}\n#[cfg(test)]\nmod tests { use std::fs::OpenOptions; }";
+        let found = |path: &str| check_opens(Path::new(path), text);
+        assert_eq!(found("crates/copy/src/read.rs").len(), 1);
+        assert!(found("crates/copy/src/read.rs")[0].starts_with("crates/copy/src/read.rs:2: "));
+        for path in [
+            OPENERS[0],
+            "crates/copy/tests/copy/main.rs",
+            "crates/gateway/src/config/tests.rs",
+            "crates/xtask/src/main.rs",
+        ] {
+            assert!(found(path).is_empty(), "{path}");
+        }
     }
 
     #[test]

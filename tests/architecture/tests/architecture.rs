@@ -46,6 +46,17 @@ fn all_statements_of_the_gateway_are_in_one_file() {
 }
 
 #[test]
+fn the_programs_open_files_in_one_place() {
+    let files = workspace::text_files().unwrap();
+    let code = files
+        .iter()
+        .filter(|(path, _)| path.extension().is_some_and(|extension| extension == "rs"));
+    no(&code
+        .flat_map(|(path, text)| storeys::check_opens(path, text))
+        .collect::<Vec<_>>());
+}
+
+#[test]
 fn docstrings_of_functions_begin_alike() {
     let files = workspace::text_files().unwrap();
     let code = files.iter().filter(|(path, _)| {

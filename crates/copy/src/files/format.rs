@@ -1,8 +1,13 @@
 //! Formats, and how files are named after tables.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use table_service_files::mapping::Mapping;
+
+use crate::created;
+use crate::printable::said;
 
 use super::azurite;
 
@@ -53,9 +58,27 @@ pub struct ReadOptions {
     #[arg(long)]
     pub infer_types: bool,
 
+    /// A JSON file that says which columns or members become the keys and the properties of files without PartitionKey and RowKey, such as
+    /// {"partitionKey": {"column": "country"}, "rowKey": {"column": "id"}}
+    #[arg(long, value_name = "FILE", value_parser = mapping, conflicts_with = "infer_types")]
+    pub mapping: Option<Arc<Mapping>>,
+
     /// Whose tables are read from an emulator's database file, if it has several accounts
     #[arg(long, value_name = "NAME")]
     pub account: Option<String>,
+}
+
+/// The largest mapping: a line for each column.
+const LARGEST_MAPPING: u64 = 4 << 20;
+
+/// Reads the file of a mapping.
+///
+/// # Errors
+/// A file that cannot be read, or is no mapping.
+fn mapping(path: &str) -> Result<Arc<Mapping>, String> {
+    let text = created::text(Path::new(path), LARGEST_MAPPING).map_err(|error| error.to_string())?;
+    let read = serde_json::from_str(&text).map(Arc::new);
+    read.map_err(|error| format!("it is no mapping: {}", said(&error.to_string())))
 }
 
 /// Reads the delimiter of CSV.

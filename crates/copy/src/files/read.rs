@@ -1,13 +1,14 @@
 //! Reads the records of one file in chunks.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Seek};
 use std::path::Path;
 
 use table_service_files::json::Objects;
 use table_service_files::lines::{self, Line};
-use table_service_files::{Columns, Fault, Guess, Input, LineColumn, Row, WINDOW_LOG, payload};
+use table_service_files::mapping::Mapping;
+use table_service_files::{Fault, Guess, Header, Input, LineColumn, Row, WINDOW_LOG, header};
 
+use crate::created;
 use crate::failure::Failure;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record, Reject, reason};
 
@@ -24,6 +25,7 @@ pub struct Options<'o> {
     pub format: Format,
     pub delimiter: u8,
     pub infer_types: bool,
+    pub mapping: Option<&'o Mapping>,
     pub account: Option<&'o str>,
 }
 
@@ -41,7 +43,7 @@ pub fn open(path: Option<&Path>, format: Format) -> std::io::Result<Box<dyn Read
     let Some(path) = path else {
         return decoded(std::io::stdin(), format.compressed);
     };
-    let file = File::open(path)?;
+    let file = created::data(path)?;
     if format.compressed && file.metadata()?.is_file() {
         std::io::copy(&mut decoded(file.try_clone()?, true)?, &mut std::io::sink())?;
         (&file).rewind()?;
@@ -190,7 +192,7 @@ pub fn read(
         send,
         closed: false,
     };
-    let guesses = || -> Result<Vec<Guess>, Fault> { guesses(&mut Input::new(again()?)?, options.delimiter) };
+    let guesses = || -> Result<Vec<Guess>, Fault> { guesses(&mut Input::new(again()?)?, options) };
     let guesses = (options.infer_types && options.format.layout == Layout::Csv)
         .then(guesses)
         .transpose()
@@ -212,6 +214,7 @@ pub fn count(bytes: &[u8], format: &str, delimiter: u8, infer_types: bool) -> Re
         format: Format::parse(format)?,
         delimiter,
         infer_types,
+        mapping: None,
         account: None,
     };
     let (mut read, mut rejected) = (0, 0);
@@ -235,7 +238,7 @@ pub fn count(bytes: &[u8], format: &str, delimiter: u8, infer_types: bool) -> Re
         azurite::tables(&mut input()?).map_err(|fault| fault.to_string())?;
     }
     let guesses = (infer_types && options.format.layout == Layout::Csv)
-        .then(|| guesses(&mut input()?, delimiter).map_err(|fault| fault.to_string()));
+        .then(|| guesses(&mut input()?, options).map_err(|fault| fault.to_string()));
     records(bytes, options, guesses.transpose()?, &mut chunks).map_err(|fault| fault.to_string())?;
     chunks.flush(Position::End);
     Ok((read, rejected))
@@ -249,15 +252,15 @@ fn records(
 ) -> Result<Vec<String>, Fault> {
     let input = &mut Input::new(raw)?;
     match options.format.layout {
-        Layout::Jsonl => json_lines(input, chunks)?,
-        Layout::Azcopy => json_document(input, chunks)?,
+        Layout::Jsonl => json_lines(input, options.mapping, chunks)?,
+        Layout::Azcopy => json_document(input, options.mapping, chunks)?,
         Layout::Azurite => azurite_table(input, options.account, chunks)?,
-        Layout::Csv => return csv_rows(input, options.delimiter, guesses, chunks),
+        Layout::Csv => return csv_rows(input, options, guesses, chunks),
     }
     Ok(Vec::new())
 }
 
-fn json_lines(input: &mut Input<'_>, chunks: &mut Chunks<'_>) -> Result<(), Fault> {
+fn json_lines(input: &mut Input<'_>, mapping: Option<&Mapping>, chunks: &mut Chunks<'_>) -> Result<(), Fault> {
     let mut line = Vec::new();
     while let Some(kind) = lines::next(input, &mut line)? {
         let is_blank = matches!(kind, Line::Whole) && line.iter().all(u8::is_ascii_whitespace);
@@ -266,7 +269,7 @@ fn json_lines(input: &mut Input<'_>, chunks: &mut Chunks<'_>) -> Result<(), Faul
         }
         let record = match kind {
             Line::TooLong => Err("The line is too long to be an entity".to_owned()),
-            Line::Whole => from_bytes(&line),
+            Line::Whole => from_bytes(&line, mapping),
         };
         let record = record.map_err(|reason| (input.record(), reason));
         if !chunks.push(record, &|| clipped(&line)) {
@@ -276,14 +279,14 @@ fn json_lines(input: &mut Input<'_>, chunks: &mut Chunks<'_>) -> Result<(), Faul
     Ok(())
 }
 
-fn json_document(input: &mut Input<'_>, chunks: &mut Chunks<'_>) -> Result<(), Fault> {
+fn json_document(input: &mut Input<'_>, mapping: Option<&Mapping>, chunks: &mut Chunks<'_>) -> Result<(), Fault> {
     let mut objects = Objects::default();
     let mut object = Vec::new();
     while objects.next(input, &mut object)? {
         if chunks.skips() {
             continue;
         }
-        let record = from_bytes(&object).map_err(|reason| (input.record(), reason));
+        let record = from_bytes(&object, mapping).map_err(|reason| (input.record(), reason));
         if !chunks.push(record, &|| clipped(&object)) {
             break;
         }
@@ -305,32 +308,34 @@ fn azurite_table(input: &mut Input<'_>, account: Option<&str>, chunks: &mut Chun
 }
 
 /// Reads the header and hands on the rows with their columns, until `take` wants no more.
-fn rows(
+fn rows<'o>(
     input: &mut Input<'_>,
-    delimiter: u8,
-    mut take: impl FnMut(&mut Columns, &Row) -> bool,
-) -> Result<Columns, Fault> {
-    let mut row = Row::default();
-    if !row.read(input, delimiter)? {
+    options: Options<'o>,
+    mut take: impl FnMut(&mut Header<'o>, &Row) -> bool,
+) -> Result<Header<'o>, Fault> {
+    let (mut row, mut delimiter) = (Row::default(), options.delimiter);
+    if !row.read_header(input, &mut delimiter)? {
         return Err(input.fault("there is no header"));
     }
-    let mut columns = Columns::of_header(&row)?;
+    let mut header = Header::of(&row, options.mapping)?;
     let mut first = true;
     while row.read(input, delimiter)? {
         if std::mem::take(&mut first) {
-            columns.learn(&row);
+            header.learn(&row);
         }
-        if !take(&mut columns, &row) {
+        if !take(&mut header, &row) {
             break;
         }
     }
-    Ok(columns)
+    Ok(header)
 }
 
-fn guesses(input: &mut Input<'_>, delimiter: u8) -> Result<Vec<Guess>, Fault> {
+fn guesses(input: &mut Input<'_>, options: Options<'_>) -> Result<Vec<Guess>, Fault> {
     let mut guesses = Vec::new();
-    rows(input, delimiter, |columns, row| {
-        columns.see(row, &mut guesses);
+    rows(input, options, |header, row| {
+        if let Header::Entities(columns) = header {
+            columns.see(row, &mut guesses);
+        }
         true
     })?;
     Ok(guesses)
@@ -338,25 +343,28 @@ fn guesses(input: &mut Input<'_>, delimiter: u8) -> Result<Vec<Guess>, Fault> {
 
 fn csv_rows(
     input: &mut Input<'_>,
-    delimiter: u8,
+    options: Options<'_>,
     guesses: Option<Vec<Guess>>,
     chunks: &mut Chunks<'_>,
 ) -> Result<Vec<String>, Fault> {
     let mut begun = false;
-    let columns = rows(input, delimiter, |columns, row| {
-        if let (false, Some(guesses)) = (begun, &guesses) {
+    let header = rows(input, options, |header, row| {
+        if let (false, Some(guesses), Header::Entities(columns)) = (begun, &guesses, &mut *header) {
             columns.infer(guesses);
         }
         begun = true;
-        chunks.skips() || chunks.push(columns.entity(row).map(Record::from), &|| row.shown(SHOWN))
+        chunks.skips() || chunks.push(header.entity(row).map(Record::from), &|| row.shown(SHOWN))
     })?;
-    Ok(columns.notes())
+    Ok(match header {
+        Header::Entities(columns) => columns.notes(),
+        Header::Mapped(..) => Vec::new(),
+    })
 }
 
 fn text_of(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|_| "The text is not UTF-8".to_owned())
 }
 
-fn from_bytes(bytes: &[u8]) -> Result<Record, String> {
-    payload::entity(bytes).map(Record::from)
+fn from_bytes(bytes: &[u8], mapping: Option<&Mapping>) -> Result<Record, String> {
+    header::object(bytes, mapping).map(Record::from)
 }

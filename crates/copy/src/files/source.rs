@@ -8,6 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use table_service_model::table_name;
 use tokio::sync::mpsc::Sender;
 
+use crate::created;
 use crate::failure::Failure;
 use crate::printable::{said, tell};
 use crate::record::{Chunk, Position, Range};
@@ -50,6 +51,12 @@ impl FileSource {
             table,
             found: OnceLock::new(),
         }
+    }
+
+    /// What the program has written needs no mapping.
+    pub fn as_written(mut self) -> FileSource {
+        self.reading.mapping = None;
+        self
     }
 
     /// What reports call it.
@@ -208,6 +215,7 @@ impl FileSource {
                 format,
                 delimiter,
                 infer_types: reading.infer_types,
+                mapping: reading.mapping.as_deref(),
                 account: reading.account.as_deref(),
             };
             let mut send = |chunk| chunks.blocking_send(chunk).is_ok();
@@ -228,7 +236,7 @@ impl FileSource {
         };
         let path = path.join(name);
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-        let file = match std::fs::File::open(&path) {
+        let file = match created::data(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(|error| failed(&error))?,
         };

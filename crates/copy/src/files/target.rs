@@ -1,7 +1,7 @@
 //! Files as a target.
 
 use std::error::Error;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -389,14 +389,14 @@ fn name_of(file: Option<&Path>) -> String {
 /// Standard output, or a device.
 fn stream(file: Option<&Path>) -> std::io::Result<Box<dyn Write + Send>> {
     Ok(match file {
-        Some(file) => Box::new(OpenOptions::new().write(true).open(file)?),
+        Some(file) => Box::new(created::stream(file)?),
         None => Box::new(std::io::stdout()),
     })
 }
 
 /// Goes on with the file of an earlier run behind so many bytes.
 fn part_again(part: &Path, length: u64) -> std::io::Result<File> {
-    let mut handle = match created::again(part) {
+    let mut handle = match created::again(part, created::SHARED) {
         // Nothing was written.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && length == 0 => {
             created::anew(part, created::SHARED)?

@@ -17,6 +17,8 @@ use crate::progress::{Counters, Progress};
 use crate::resume::{Job, Journal};
 use crate::selection::Selection;
 
+use super::rounds::{each_table, told};
+
 /// A number that somebody types.
 const LONGEST_ANSWER: u64 = 100;
 
@@ -45,8 +47,8 @@ impl OnePlace {
 pub async fn count(arguments: &CountArguments) -> Result<u8, Failure> {
     let place = &arguments.place;
     let (bulk, tables) = place.bulk(arguments.filter.as_deref()).await?;
-    for table in tables {
-        let entities = place.count(&bulk, &table).await?;
+    let left_out = each_table(&tables, async |table| {
+        let entities = place.count(&bulk, table).await?;
         let counted = serde_json::json!({ "table": table, "entities": entities });
         answer(
             place.options.work.json,
@@ -54,8 +56,9 @@ pub async fn count(arguments: &CountArguments) -> Result<u8, Failure> {
             &counted,
             &format!("{table}: {entities} entities"),
         );
-    }
-    Ok(exit::DONE)
+        Ok(())
+    });
+    Ok(told(place.options.work.json, &left_out.await?, exit::DONE))
 }
 
 pub async fn delete(arguments: &DeleteArguments) -> Result<u8, Failure> {

@@ -25,7 +25,7 @@ use crate::record::{Key, Record};
 use crate::report::{Report, TableReport};
 use crate::resume::{Followed, Job, Journal};
 use crate::selection::Selection;
-use crate::sql::{ChangeFeed, Event, Images, SqlWriter, StoredTable};
+use crate::sql::{Change, ChangeFeed, Event, Images, Known, SqlWriter, StoredTable};
 use crate::write::{OnConflict, WriteMode};
 
 use super::rounds::{again, round};
@@ -202,8 +202,8 @@ pub async fn follow(
 
 /// The tables that a copy follows, also those that are dropped meanwhile: they may come again.
 struct FollowedTables {
-    /// Their names in lower case, and their OIDs if what the target has is known to be of them.
-    followed: BTreeMap<String, Option<u32>>,
+    /// By their names in lower case.
+    followed: BTreeMap<String, FollowedTable>,
     /// Names that changes had and that are not followed: tables that were renamed.
     renamed: BTreeSet<String>,
     /// Those of the source that are not followed, as long as nobody was told of them.
@@ -215,13 +215,26 @@ struct FollowedTables {
     stored: BTreeMap<String, StoredTable>,
 }
 
+#[derive(Clone)]
+struct FollowedTable {
+    name: String,
+    /// Its OID, if what the target has is known to be of it.
+    relation: Option<u32>,
+}
+
 impl FollowedTables {
     fn new(tables: &[String], relations: &BTreeMap<String, u32>) -> FollowedTables {
-        let followed = tables.iter().map(|table| table_name::fold(table));
+        let mut followed = BTreeMap::new();
+        for name in tables {
+            let folded = table_name::fold(name);
+            let table = FollowedTable {
+                name: name.clone(),
+                relation: relations.get(&folded).copied(),
+            };
+            followed.entry(folded).or_insert(table);
+        }
         FollowedTables {
-            followed: followed
-                .map(|name| (name.clone(), relations.get(&name).copied()))
-                .collect(),
+            followed,
             renamed: BTreeSet::new(),
             new: Vec::new(),
             told: BTreeSet::new(),
@@ -234,14 +247,34 @@ impl FollowedTables {
         self.followed.contains_key(&table_name::fold(table))
     }
 
+    /// Returns the table that a change is of. A feed that does not tell OIDs tells the spelling of names: another table that had the name for a
+    /// moment had another one.
+    fn of_change(&self, change: &Change) -> Option<FollowedTable> {
+        let mut followed = self.followed.values();
+        let of = |table: &&FollowedTable| match change.relation {
+            Some(relation) => table.relation == Some(relation),
+            None => table.name == change.table,
+        };
+        followed.find(of).cloned()
+    }
+
+    /// Returns how the source finds a table: by what is known of it.
+    fn identity<'t>(&self, table: &'t str) -> Known<'t> {
+        let followed = self.followed.get(&table_name::fold(table));
+        match followed.and_then(|table| table.relation) {
+            Some(relation) => Known::ByOid(relation),
+            None => Known::ByName(table),
+        }
+    }
+
     /// A table whose changes were not applied, because it had another name, is not what was copied any more: not under its old name
     /// either. If the other name is gone, nobody knows which table had it.
     fn look_at_renamed(&mut self, relations: &BTreeMap<String, u32>) {
         for name in std::mem::take(&mut self.renamed) {
             let renamed = relations.get(&name);
             for copied in self.followed.values_mut() {
-                if renamed.is_none() || copied.as_ref() == renamed {
-                    *copied = None;
+                if renamed.is_none() || copied.relation.as_ref() == renamed {
+                    copied.relation = None;
                 }
             }
         }
@@ -250,8 +283,9 @@ impl FollowedTables {
     /// Returns the name of a copied table that another table has now.
     fn other(&self, relations: &BTreeMap<String, u32>) -> Option<&str> {
         let mut followed = self.followed.iter();
-        let is_other =
-            |name: &String, copied: &Option<u32>| relations.get(name).is_some_and(|now| Some(*now) != *copied);
+        let is_other = |name: &String, copied: &FollowedTable| {
+            relations.get(name).is_some_and(|now| Some(*now) != copied.relation)
+        };
         followed
             .find(|(name, copied)| is_other(name, copied))
             .map(|(name, _)| name.as_str())
@@ -311,9 +345,14 @@ async fn copy_again(
     empty(arguments, &copy.target, &followed, report, what, reason).await?;
     copy.journal.begin_feed(feed.relations().await?)?;
     let anew = again(arguments, copy, None)?;
-    let followed = [tables.clone(), known.followed.keys().cloned().collect()].concat();
+    let followed = [
+        tables.clone(),
+        known.followed.values().map(|table| table.name.clone()).collect(),
+    ]
+    .concat();
     *known = FollowedTables::new(&followed, &copy.journal.relations());
     round(&anew, &tables, report, arguments.places.options.work.style()).await?;
+    report.require_all()?;
     Ok(tables)
 }
 
@@ -382,24 +421,26 @@ impl Applier<'_> {
         while let Some(event) = changes.recv().await {
             let Event::Change(change) = event else { continue };
             count += 1;
-            if !self.known.follows(&change.table) {
-                self.known.renamed.insert(table_name::fold(&change.table));
+            let Some(FollowedTable { name, .. }) = self.known.of_change(&change) else {
+                if change.relation.is_none() {
+                    self.known.renamed.insert(table_name::fold(&change.table));
+                }
                 continue;
-            }
+            };
             if let Some(reason) = change.gap() {
-                self.known.tell_of_gap(&change.table, &reason, self.report);
+                self.known.tell_of_gap(&name, &reason, self.report);
                 continue;
             }
             if change.kind == "clear" {
-                self.pending.remove(&change.table);
-                clear(self.arguments, &self.copy.target, &change.table).await?;
+                self.pending.remove(&name);
+                clear(self.arguments, &self.copy.target, &name).await?;
                 continue;
             }
             let (Some(partition_key), Some(row_key)) = (change.partition_key, change.row_key) else {
                 continue;
             };
             let key = Key { partition_key, row_key };
-            if self.pending.entry(change.table).or_default().insert(key) {
+            if self.pending.entry(name).or_default().insert(key) {
                 waiting += 1;
             }
             if waiting >= KEYS {
@@ -424,7 +465,7 @@ impl Applier<'_> {
             && self.write_present(table, &stored, &mut keys).await?.is_ok()
         {
             self.known.stored.insert(table.to_owned(), stored);
-        } else if let Some(stored) = self.feed.stored_table(table).await? {
+        } else if let Some(stored) = self.feed.stored_table(self.known.identity(table)).await? {
             // The known table may have another name now, or be gone.
             self.write_present(table, &stored, &mut keys).await??;
             self.known.stored.insert(table.to_owned(), stored);

@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use table_service_model::Ticks;
 
 use crate::cli::CopyArguments;
-use crate::failure::Failure;
+use crate::failure::{Failure, exit};
 use crate::interrupt::overdue;
 use crate::peer::Target;
 use crate::pipeline::{CopyContext, Pace, copy_table};
+use crate::places::print;
 use crate::progress::{Counters, Progress, Style};
-use crate::report::Report;
+use crate::report::{LeftOut, Report};
 use crate::resume::{Job, Journal};
 
 /// Copies all tables once. Returns whether it was interrupted.
@@ -30,6 +31,36 @@ pub async fn round(
     }
 }
 
+/// Does something with one table after the other. What is the matter of one of them alone keeps nothing from the others. Returns those that
+/// were left out.
+///
+/// # Errors
+/// A failure that is no matter of one table.
+pub async fn each_table(
+    tables: &[String],
+    mut work: impl AsyncFnMut(&str) -> Result<(), Failure>,
+) -> Result<Vec<LeftOut>, Failure> {
+    let mut left_out = Vec::new();
+    for table in tables {
+        match work(table).await {
+            Err(failure) if failure.is_of_table => left_out.push(LeftOut {
+                table: table.clone(),
+                reason: failure.to_string(),
+            }),
+            done => done?,
+        }
+    }
+    Ok(left_out)
+}
+
+/// Prints which tables were left out. Returns the exit status, which is another one without any.
+pub fn told(json: bool, left_out: &[LeftOut], otherwise: u8) -> u8 {
+    for left_out in left_out {
+        print(json, "left_out", left_out, &left_out.text());
+    }
+    if left_out.is_empty() { otherwise } else { exit::FAILED }
+}
+
 /// Copies one table after the other. Returns whether it was interrupted.
 async fn copy_tables(
     copy: &Arc<CopyContext>,
@@ -38,14 +69,21 @@ async fn copy_tables(
     style: Style,
 ) -> Result<bool, Failure> {
     let _progress = Progress::start(style, copy.counters.clone());
-    for table in tables {
-        if let Ok((Some(entities), _)) = copy.source.estimate(table).await {
+    let mut served = Vec::new();
+    let left_out = each_table(tables, async |table| {
+        if copy.journal.is_done(table) {
+            return Ok(());
+        }
+        if let (Some(entities), _) = copy.source.estimate(table).await? {
             Counters::add(&copy.counters.expected, entities);
         }
-    }
-    for table in tables {
-        if copy.journal.is_done(table) {
-            continue;
+        served.push(table.to_owned());
+        Ok(())
+    });
+    report.left_out = left_out.await?;
+    let left_out = each_table(&served, async |table| {
+        if copy.stop.load(Ordering::Relaxed) {
+            return Ok(());
         }
         let done = copy_table(copy, table).await;
         if done.is_err() && !matches!(copy.target, Target::Files(_)) {
@@ -53,12 +91,14 @@ async fn copy_tables(
             copy.journal.save()?;
         }
         report.add(done?);
-        if copy.stop.load(Ordering::Relaxed) {
-            return Ok(true);
+        match copy.stop.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => copy.journal.save(),
         }
-        copy.journal.save()?;
-    }
-    Ok(false)
+    });
+    let left_out = left_out.await?;
+    report.left_out.extend(left_out);
+    Ok(copy.stop.load(Ordering::Relaxed))
 }
 
 /// Another round of a copy: all entities, or those that have changed since a moment.

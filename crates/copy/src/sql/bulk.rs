@@ -21,7 +21,7 @@ async fn condition(client: &Connection, filter: Option<&str>) -> Result<String, 
 }
 
 fn no_table(database: &Database, table: &str) -> Failure {
-    Failure::new(format!("{}: there is no table {table}.", database.name))
+    Failure::of_table(format!("{}: there is no table {table}.", database.name))
 }
 
 /// How many entities of a table pass a filter.

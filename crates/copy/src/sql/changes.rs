@@ -16,7 +16,7 @@ use crate::record::{CHUNK_BYTES, Key, MOST_TABLES, Record};
 
 use super::connect::{Connection, Database, SqlError, alive, row, rows};
 use super::rows::{Bag, Micros};
-use super::visit::{Access, Relation};
+use super::visit::{Access, Known, Relation};
 
 /// How many changes a page has, if no transaction has more.
 pub const PAGE: i64 = 1000;
@@ -32,16 +32,20 @@ pub enum Images {
 
 impl Images {
     /// Each change as the members of a JSON object. The bags are JSON already.
-    fn statement(self) -> String {
+    fn statement(self, tells_relations: bool) -> String {
         let bags = match self {
             Images::All => "c.properties::pg_catalog.text, c.old_properties::pg_catalog.text",
             Images::New => "c.properties::pg_catalog.text, NULL::pg_catalog.text",
             Images::None => "CASE c.kind WHEN 'gap' THEN c.properties::pg_catalog.text END, NULL::pg_catalog.text",
         };
+        let (function, relation) = match tells_relations {
+            true => ("query_feed", "c.relation"),
+            false => ("query_changes", "NULL::pg_catalog.oid"),
+        };
         format!(
             "SELECT c.position, pg_catalog.to_char(c.committed, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), c.table_name, c.kind, \
-             c.partition_key, c.row_key, pg_catalog.to_char(c.timestamp, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), {bags} \
-             FROM table_service.query_changes($1::pg_catalog.text, $2::pg_catalog.int8) AS c"
+             c.partition_key, c.row_key, pg_catalog.to_char(c.timestamp, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), {bags}, {relation} \
+             FROM table_service.{function}($1::pg_catalog.text, $2::pg_catalog.int8) AS c"
         )
     }
 }
@@ -59,6 +63,9 @@ pub struct Change {
     pub timestamp: Option<String>,
     pub properties: Option<Box<RawValue>>,
     pub old_properties: Option<Box<RawValue>>,
+    /// The table's OID, if the feed tells it and was asked for it.
+    #[serde(skip)]
+    pub relation: Option<u32>,
 }
 
 impl Change {
@@ -81,6 +88,7 @@ impl Change {
             timestamp: row.try_get(6)?,
             properties: bag(7)?,
             old_properties: bag(8)?,
+            relation: row.try_get(9)?,
         })
     }
 
@@ -152,7 +160,9 @@ impl ChangeFeed {
             if stays {
                 client.batch_execute("BEGIN READ ONLY").await?;
             }
-            let mut rows = pin!(client.query_raw(&images.statement(), parameters).await?);
+            // A copy that follows holds its tables by their OIDs; for others the feed is what it was.
+            let tells_relations = matches!(images, Images::None) && client.has_functions_of_0_5;
+            let mut rows = pin!(client.query_raw(&images.statement(tells_relations), parameters).await?);
             let mut last = None;
             while let Some(row) = rows.next().await {
                 let change = Change::read(&row?)?;
@@ -262,13 +272,13 @@ impl ChangeFeed {
     }
 
     /// Where a table's entities are; `None` if it is not there.
-    pub async fn stored_table(&self, table: &str) -> Result<Option<StoredTable>, Failure> {
+    pub async fn stored_table(&self, table: Known<'_>) -> Result<Option<StoredTable>, Failure> {
         let work = async |client: &Connection| {
-            let Some(relation) = self.database.relation(client, table).await? else {
+            let Some(relation) = self.database.known_relation(client, table).await? else {
                 return Ok(None);
             };
-            let check = async |_: &str| alive(client, table).await;
-            let alive = self.database.visiting(client, &relation, Access::Read, check).await?;
+            let check = async |_: &str| alive(client, &relation.table).await;
+            let alive = self.database.visiting(client, &relation, Access::Follow, check).await?;
             Ok(Some(StoredTable { relation, alive }))
         };
         self.database.again(|| self.database.on_kept(work)).await
@@ -312,7 +322,7 @@ impl ChangeFeed {
                 let _ = batches.send(batch).await;
                 Ok(())
             };
-            self.database.visiting(client, relation, Access::Read, read).await
+            self.database.visiting(client, relation, Access::Follow, read).await
         };
         self.database.again(|| self.database.on_kept(work)).await
     }

@@ -28,6 +28,8 @@ use super::owners::{self, SCHEMAS, TrustedOwners};
 
 /// How long one server may take to make a connection ready.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many seconds a table that others have locked is waited for.
+pub const LOCK_TIMEOUT: u32 = 30;
 /// The most expiries of a table: it has one, or one for each of its indexes.
 const MOST_EXPIRIES: usize = 1000;
 /// The most bytes of a list that a statement returns.
@@ -37,7 +39,12 @@ const LIST_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub enum SqlError {
     Postgres(tokio_postgres::Error),
-    Other { text: String, is_passing: bool },
+    Other {
+        text: String,
+        is_passing: bool,
+    },
+    /// One table cannot be visited.
+    OfTable(String),
 }
 
 impl From<tokio_postgres::Error> for SqlError {
@@ -74,14 +81,23 @@ impl SqlError {
     pub fn code(&self) -> Option<&SqlState> {
         match self {
             SqlError::Postgres(error) => error.code(),
-            SqlError::Other { .. } => None,
+            SqlError::Other { .. } | SqlError::OfTable(_) => None,
         }
+    }
+
+    /// Returns whether others can be visited although one table cannot.
+    fn is_of_table(&self) -> bool {
+        matches!(self, SqlError::OfTable(_)) || self.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
     }
 
     /// In one line, with the service's message and its hint.
     pub fn text(&self) -> String {
         match self {
             SqlError::Postgres(error) => match error.as_db_error() {
+                Some(db) if db.routine() == Some("check_enable_rls") => format!(
+                    "{}, so that entities would be left out in silence. --row-security takes the part that the policies show",
+                    printable::said(db.message())
+                ),
                 Some(db) => match db.hint() {
                     Some(hint) => {
                         let (message, hint) = (printable::said(db.message()), printable::said(hint));
@@ -93,7 +109,7 @@ impl SqlError {
                 },
                 None => printable::said(&with_sources(error)),
             },
-            SqlError::Other { text, .. } => printable::said(text),
+            SqlError::Other { text, .. } | SqlError::OfTable(text) => printable::said(text),
         }
     }
 
@@ -104,6 +120,7 @@ impl SqlError {
         let error = match self {
             SqlError::Postgres(error) => error,
             SqlError::Other { is_passing, .. } => return *is_passing,
+            SqlError::OfTable(_) => return false,
         };
         if let Some(code) = error.code() {
             // A server or a role that only reads stays so, unless it is a standby that is promoted. That is not waited for.
@@ -132,6 +149,8 @@ pub struct Connection {
     client: Client,
     /// Whether the database has the functions of version 0.3 of the extension.
     pub has_functions_of_0_3: bool,
+    /// Whether it has those of version 0.5.
+    pub has_functions_of_0_5: bool,
 }
 
 impl Deref for Connection {
@@ -150,6 +169,11 @@ pub struct DatabaseOptions {
     #[arg(long, value_name = "ROLE", default_value = "", hide_default_value = true)]
     trust_owners: TrustedOwners,
 
+    /// Read only what row-level security shows of tables of databases, if policies apply to the role that connects. Without it such a table is
+    /// left out, and the exit status is 1
+    #[arg(long)]
+    row_security: bool,
+
     /// PEM certificates for checking databases with sslmode=require [default: the system's]
     #[arg(long, value_name = "FILE", env = "TABLE_SERVICE_DATABASE_CA")]
     database_ca: Option<PathBuf>,
@@ -163,6 +187,8 @@ pub struct Database {
     pub name: String,
     patience: Duration,
     trusted: TrustedOwners,
+    /// Whether row-level security hides rows. If not, PostgreSQL refuses what would be read without them.
+    row_security: bool,
     /// Connections that wait for their next statement.
     kept: Arc<Mutex<Vec<Connection>>>,
 }
@@ -183,12 +209,26 @@ impl Database {
             name,
             patience,
             trusted: options.trust_owners.clone(),
+            row_security: options.row_security,
             kept: Arc::default(),
         })
     }
 
     pub fn failure(&self, error: &SqlError) -> Failure {
-        Failure::new(format!("{}: {}", self.name, error.text()))
+        let message = format!("{}: {}", self.name, error.text());
+        match error.is_of_table() {
+            true => Failure::of_table(message),
+            false => Failure::new(message),
+        }
+    }
+
+    /// A place to write to, where policies refuse what they do not allow and hide nothing that is read.
+    #[must_use]
+    pub fn for_writing(self) -> Database {
+        Database {
+            row_security: true,
+            ..self
+        }
     }
 
     /// Checks that all owners of some objects are trusted.
@@ -207,7 +247,7 @@ impl Database {
         let parameters = [&[names as &(dyn ToSql + Sync)], parameters].concat();
         let found = rows(client, &owners::untrusted(objects), &parameters, 1).await?;
         let Some(row) = found.first() else { return Ok(()) };
-        Err(SqlError::for_ever(owners::reason(row.try_get(0)?, row.try_get(1)?)))
+        Err(SqlError::OfTable(owners::reason(row.try_get(0)?, row.try_get(1)?)))
     }
 
     pub fn backoff(&self) -> Backoff {
@@ -304,13 +344,14 @@ impl Database {
 
     async fn make_ready(&self, Opened { client, wire, .. }: Opened) -> Result<Connection, SqlError> {
         tokio::spawn(wire);
+        let row_security = if self.row_security { "on" } else { "off" };
         client
-            .batch_execute(
-                "SET search_path = pg_catalog; SET statement_timeout = 0; SET lock_timeout = 0; SET jit = off; \
+            .batch_execute(&format!(
+                "SET search_path = pg_catalog; SET statement_timeout = 0; SET lock_timeout = '{LOCK_TIMEOUT}s'; SET jit = off; \
                  SET idle_in_transaction_session_timeout = 0; SET client_encoding = 'UTF8'; \
                  SET standard_conforming_strings = on; SET datestyle = 'ISO'; SET timezone = 'UTC'; \
-                 SET row_security = on",
-            )
+                 SET row_security = {row_security}"
+            ))
             .await?;
         let found = extension_in(rows(&client, extension::LOOK, &[], 1).await?.first())?;
         let version = Extension::usable(found, "table-service-copy").map_err(SqlError::for_ever)?;
@@ -318,6 +359,7 @@ impl Database {
         Ok(Connection {
             client,
             has_functions_of_0_3: extension::has_functions_of(&version, 3),
+            has_functions_of_0_5: extension::has_functions_of(&version, 5),
         })
     }
 }

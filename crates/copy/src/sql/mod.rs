@@ -16,3 +16,4 @@ pub use changes::{Change, ChangeFeed, Event, Images, PAGE, StoredTable};
 pub use connect::{Database, DatabaseOptions};
 pub use source::SqlSource;
 pub use target::SqlWriter;
+pub use visit::Known;

@@ -184,7 +184,7 @@ impl SqlSource {
     }
 
     fn no_table(&self, table: &str) -> Failure {
-        Failure::new(format!("{}: there is no table {table}.", self.name()))
+        Failure::of_table(format!("{}: there is no table {table}.", self.name()))
     }
 
     /// How many entities PostgreSQL believes to be in a table, and the bytes that it takes.
@@ -363,9 +363,15 @@ impl SqlSource {
     }
 
     async fn document(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<String, Failure> {
-        self.under_snapshot(
-            |snapshot| async move { Ok(row(&snapshot.client, statement, parameters).await?.try_get(0)?) },
-        )
+        // The extension's own table has policies, which show each role what it may see.
+        const SHOWN: &str = "SET LOCAL row_security = on";
+        self.under_snapshot(|snapshot| async move {
+            let read = async {
+                snapshot.client.batch_execute(SHOWN).await?;
+                Ok(row(&snapshot.client, statement, parameters).await?.try_get(0)?)
+            };
+            in_savepoint(&snapshot.client, read).await?
+        })
         .await
     }
 }

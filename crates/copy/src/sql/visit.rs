@@ -5,21 +5,34 @@
 //! statement on a table has the name of its relation from [`Database::visit`], which looks, in the same transaction and under a lock.
 
 use table_service_model::table_name;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error, Row};
 
-use super::connect::{Connection, Database, SqlError, rows};
+use super::connect::{Connection, Database, LOCK_TIMEOUT, SqlError, row, rows};
 use super::owners::of_table;
 
 /// Where the entities of a table are. Only a visit shows the name.
 pub struct Relation {
     /// Quoted.
     name: String,
+    oid: u32,
+    /// The name of the table.
+    pub table: String,
+}
+
+/// By what a table is looked up.
+#[derive(Debug, Clone, Copy)]
+pub enum Known<'t> {
+    ByName(&'t str),
+    ByOid(u32),
 }
 
 /// What a visit does with a table.
 #[derive(Debug, Clone, Copy)]
 pub enum Access {
     Read,
+    /// As `Read`, again while others have locked it.
+    Follow,
     Write,
     /// Nobody else writes meanwhile.
     ReadAlone,
@@ -28,14 +41,29 @@ pub enum Access {
 impl Database {
     /// The relation of a table; `None` if it is not there.
     pub async fn relation(&self, client: &Client, table: &str) -> Result<Option<Relation>, SqlError> {
-        const FIND: &str = "SELECT relation::pg_catalog.text FROM table_service.query_tables(NULL::pg_catalog.text, \
+        self.known_relation(client, Known::ByName(table)).await
+    }
+
+    /// The relation of a table; `None` if it is not there.
+    pub async fn known_relation(&self, client: &Client, table: Known<'_>) -> Result<Option<Relation>, SqlError> {
+        const FIND: &str = "SELECT relation::pg_catalog.text, relation::pg_catalog.oid, table_name \
+                            FROM table_service.query_tables(NULL::pg_catalog.text, \
                             NULL::pg_catalog.int8, NULL::pg_catalog.text, NULL::table_service.properties) \
-                            WHERE lower(table_name COLLATE \"C\") = lower($1::pg_catalog.text COLLATE \"C\")";
-        if table_name::check_form(table).is_err() {
-            return Ok(None);
-        }
-        let found = rows(client, FIND, &[&table], 1).await?;
-        let relation = |row: &Row| Ok(Relation { name: row.try_get(0)? });
+                            WHERE lower(table_name COLLATE \"C\") = lower($1::pg_catalog.text COLLATE \"C\") \
+                            OR relation::pg_catalog.oid = $2::pg_catalog.oid";
+        let (name, oid) = match table {
+            Known::ByName(name) if table_name::check_form(name).is_err() => return Ok(None),
+            Known::ByName(name) => (Some(name), None),
+            Known::ByOid(oid) => (None, Some(oid)),
+        };
+        let found = rows(client, FIND, &[&name, &oid], 1).await?;
+        let relation = |row: &Row| {
+            Ok(Relation {
+                name: row.try_get(0)?,
+                oid: row.try_get(1)?,
+                table: row.try_get(2)?,
+            })
+        };
         found.first().map(relation).transpose()
     }
 
@@ -47,15 +75,28 @@ impl Database {
         relation: &'a Relation,
         access: Access,
     ) -> Result<&'a str, SqlError> {
-        let Relation { name } = relation;
+        const HELD: &str = "SELECT $1::pg_catalog.text::pg_catalog.regclass::pg_catalog.oid";
+        let Relation { name, oid, .. } = relation;
         let mode = match access {
-            Access::Read => "ACCESS SHARE",
+            Access::Read | Access::Follow => "ACCESS SHARE",
             Access::Write => "ROW EXCLUSIVE",
             Access::ReadAlone => "SHARE",
         };
-        client
-            .batch_execute(&format!("LOCK TABLE {name} IN {mode} MODE"))
-            .await?;
+        let locked = client.batch_execute(&format!("LOCK TABLE {name} IN {mode} MODE")).await;
+        // A writer that waits holds nothing, so it tries again for as long as the user says.
+        let is_busy = |error: &Error| error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
+        if matches!(access, Access::Read) && locked.as_ref().is_err_and(is_busy) {
+            return Err(SqlError::OfTable(format!(
+                "another session has locked {name}, and has not given it back within {LOCK_TIMEOUT} seconds"
+            )));
+        }
+        locked?;
+        // Until it was locked, another table could get the name.
+        if row(client, HELD, &[name]).await?.try_get::<_, u32>(0)? != *oid {
+            return Err(SqlError::OfTable(format!(
+                "{name} is another table now than the one that was found"
+            )));
+        }
         // The client's transaction may have a snapshot in which a table still belongs to somebody else.
         let check = async |now: &Connection| self.check_owners(now, &of_table(), &[name]).await;
         self.on_kept(check).await?;

@@ -443,6 +443,41 @@ fn a_copy_follows_tables_that_are_renamed() {
 }
 
 #[test]
+fn changes_of_another_table_that_has_the_name_for_a_moment_are_not_applied() {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, copied) = (prepared(&source), prepared(&target));
+    session.run(
+        "SELECT create_table('Another'); SELECT insert_entity('Another', 'p', 'other', '{}');
+        SELECT insert_entity('Orders', 'p', 'order', '{}')",
+    );
+    let (from, to) = (database_url(&source), database_url(&target));
+    let copying = Following::start(&from, &to);
+    wait_until("all are copied", || {
+        output(&verifying(&from, &to, &[])).status.success()
+    });
+    session.run(
+        "BEGIN; ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Away\";
+        ALTER TABLE table_service_data.\"Another\" RENAME TO \"Orders\";
+        TRUNCATE table_service_data.\"Orders\"; SELECT insert_entity('Orders', 'p', 'foreign', '{}');
+        ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Another\";
+        ALTER TABLE table_service_data.\"Away\" RENAME TO \"Orders\"; COMMIT;
+        SELECT insert_entity('Orders', 'p', 'last', '{}')",
+    );
+    let rows = |table: &str| {
+        copied.text(&format!(
+            "SELECT COALESCE(string_agg(row_key, ',' ORDER BY row_key), '') FROM table_service_data.\"{table}\""
+        ))
+    };
+    wait_until("the last one is there", || rows("Orders").contains("last"));
+    assert_eq!(
+        (rows("Orders"), rows("Another")),
+        ("last,order".to_owned(), "foreign".to_owned())
+    );
+    let said = copying.interrupt();
+    assert!(!said.contains("emptied"), "{said}");
+}
+
+#[test]
 fn signals_that_come_together_are_one() {
     let (source, target) = (Database::new(), Database::new());
     let (session, own) = (prepared(&source), prepared(&target));

@@ -24,5 +24,6 @@ mod program;
 mod proxy;
 mod round_trips;
 mod shared_places;
+mod tables;
 mod tls;
 mod verifying;

@@ -1,5 +1,6 @@
 //! Files in places where other users may put names: links are not followed, and nothing is left.
 
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::Stdio;
 
@@ -72,6 +73,52 @@ fn a_link_under_a_name_of_the_program_leads_nowhere() {
         text(&place),
         &["--on-conflict", "replace", "--rejects", "/dev/stderr"],
     ));
+}
+
+#[test]
+fn pipes_of_others_get_nothing_and_say_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &format!("{ONE}x\n"));
+    let pipe = directory.path().join("pipe");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    // Nobody waits at the other end.
+    let mut both = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    let to = directory.path().join("to");
+    let again = |more: &[&str]| -> Vec<String> {
+        let more = [&["--on-conflict", "replace"], more].concat();
+        let arguments = quietly(text(&begin), text(&to), &more);
+        arguments.into_iter().map(str::to_owned).collect()
+    };
+    let ends = |code, more: &[&str]| {
+        let arguments = again(more);
+        ends_with(code, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    ends(3, &["--rejects", text(&pipe)]);
+    let mut reject = [0; 4096];
+    let length = both.read(&mut reject).unwrap();
+    assert!(String::from_utf8_lossy(&reject[..length]).contains("Nasty.jsonl"));
+    let said = ends(1, &["--resume", text(&pipe)]);
+    assert!(said.contains("it is no file"), "{said}");
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    std::os::unix::fs::chown(&pipe, Some(1), None).unwrap();
+    let said = ends(1, &["--rejects", text(&pipe)]);
+    assert!(said.contains("of another user"), "{said}");
+    let said = ends_with(
+        1,
+        &quietly(text(&pipe), text(&to), &["--table", "Other", "--format", "jsonl"]),
+    );
+    assert!(said.contains("of another user"), "{said}");
+    both.write_all(b"!").unwrap();
+    let length = both.read(&mut reject).unwrap();
+    assert_eq!(&reject[..length], b"!", "nothing was written");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jsonwebtoken::jwk::{CommonParameters, JwkSet, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::Value;
+use table_service_command_line::files;
 use table_service_model::Error;
 use table_service_model::access::{Grant, Role};
 
@@ -19,6 +20,8 @@ use crate::config::{BearerSettings, ConfigError};
 
 /// The time between two readings of the file with the issuer's keys.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The largest file of keys, in bytes.
+const LARGEST_KEYS: u64 = 1 << 20;
 
 /// An issuer whose tokens an account accepts.
 pub struct Bearer {
@@ -179,7 +182,7 @@ fn stamp(file: &Path) -> FileVersion {
 fn read_keys(file: &Path) -> Result<JwkSet, ConfigError> {
     let problem =
         |error: &dyn std::fmt::Display| ConfigError::new("bearer.jwks_file", format!("{}: {error}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| problem(&error))?;
+    let text = files::text(file, LARGEST_KEYS).map_err(|error| problem(&error))?;
     let keys: JwkSet = serde_json::from_str(&text).map_err(|error| problem(&error))?;
     if keys.keys.is_empty() {
         return Err(problem(&"it has no keys"));

@@ -1,19 +1,18 @@
 //! The command line, and the order of the sources of settings.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use figment::Figment;
 use figment::error::{Actual, Kind};
 use figment::providers::Serialized;
+use table_service_command_line::files;
 use table_service_model::secret;
 
 use super::error::ConfigError;
 use super::settings::Settings;
 use super::validation::{Config, check};
 
-/// In bytes. A device may have no end.
+/// In bytes.
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// Serves the REST protocol of the Azure Table service from PostgreSQL databases with the extension table_service.
@@ -21,7 +20,15 @@ const LARGEST_FILE: u64 = 1 << 20;
 /// Every flag has an environment variable. In the configuration file a setting has the name of its flag, with `_` for `-`.
 // The first paragraph begins `--help`, so it says what the program is.
 #[derive(Debug, clap::Parser)]
-#[command(name = "table-service-gateway", version)]
+#[command(
+    name = "table-service-gateway",
+    version,
+    after_help = "Examples:\n  \
+                  table-service-gateway --database-url postgresql://me@localhost/mydata\n  \
+                  table-service-gateway --config /etc/table-service/gateway.toml\n  \
+                  TABLE_SERVICE_KEY=$(cat key) table-service-gateway --account mine --listen 0.0.0.0:443 \\\n    \
+                  --tls-certificate cert.pem --tls-key key.pem --database-url postgresql://gateway@db/mine"
+)]
 pub struct CommandLine {
     /// A TOML file with settings
     #[arg(long, env = "TABLE_SERVICE_CONFIG", value_name = "FILE")]
@@ -41,7 +48,7 @@ impl CommandLine {
         if let Some(path) = &self.config {
             let problem = |problem: String| ConfigError::new("", format!("{}: {problem}", path.display()));
             // Once: a pipe gives its text only once.
-            let text = text_of(path).map_err(|error| problem(error.to_string()))?;
+            let text = files::text(path, LARGEST_FILE).map_err(|error| problem(error.to_string()))?;
             // The reader's message repeats the wrong line, and that line may have a key.
             let file: toml::Table = text.parse().map_err(|error: toml::de::Error| {
                 problem(match position(&error.to_string()) {
@@ -62,15 +69,6 @@ impl CommandLine {
             .map_err(|error| wrong(&error))?;
         check(settings)
     }
-}
-
-fn text_of(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST_FILE {
-        return Err(std::io::Error::other("it is longer than 1 MiB"));
-    }
-    Ok(text)
 }
 
 /// Returns line and column, from the first line of an error of the TOML reader.

@@ -12,7 +12,7 @@ const KEY: &str = "a2V5";
 fn config(arguments: &[&str]) -> Result<Config, String> {
     let arguments = std::iter::once("table-service-gateway").chain(arguments.iter().copied());
     let command_line: CommandLine =
-        table_service_command_line::read(arguments.map(Into::into)).map_err(|error| error.to_string())?;
+        table_service_command_line::read(arguments.map(Into::into), &[]).map_err(|error| error.to_string())?;
     command_line.config().map_err(|error| error.to_string())
 }
 
@@ -210,7 +210,7 @@ fn errors_name_the_setting() {
             "explorer_address_file (--explorer-address-file",
         ),
         (&["--config", "/does/not/exist.toml"], "/does/not/exist.toml"),
-        (&["--config", "/dev/zero"], "longer than 1 MiB"),
+        (&["--config", "/dev/zero"], "more than 1048576 bytes"),
         (&["--config", "/"], "directory"),
     ] {
         let error = config(arguments).unwrap_err();
@@ -419,5 +419,23 @@ fn a_dialect_belongs_to_one_account() {
     assert!(
         wrong.contains("filter_dialect") && wrong.contains("not one of service, extended"),
         "{wrong}"
+    );
+}
+
+#[test]
+fn the_help_has_groups_and_examples() {
+    use clap::CommandFactory;
+
+    let command = CommandLine::command();
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    assert!(help.matches("table-service-gateway --").count() >= 3, "{help}");
+    let groups: Vec<&str> = command
+        .get_arguments()
+        .filter_map(|arg| arg.get_help_heading())
+        .collect();
+    assert_eq!(
+        groups.len() + 1,
+        command.get_arguments().count(),
+        "only --config stands alone"
     );
 }

@@ -1,0 +1,146 @@
+//! Work on all tables: what is the matter of one of them is said, and keeps nothing from the others.
+
+use system_tests::{Database, Session};
+
+use crate::program::{database_url, ends_with, file, output, quietly, succeeds, text, verifying};
+
+/// A database with the entity r in each of the partitions a and b of two tables.
+fn prepared(database: &Database) -> Session {
+    let session = database.session("writer");
+    session.run(
+        "SET search_path = public, table_service;
+        SELECT create_table('Free'), create_table('Held');
+        SELECT insert_entity(t, p, 'r', '{}') FROM unnest('{Free,Held}'::text[]) AS t, unnest('{a,b}'::text[]) AS p",
+    );
+    session
+}
+
+#[test]
+fn a_locked_table_is_named_and_the_others_are_served() {
+    let (source, target) = (Database::new(), Database::new());
+    let session = prepared(&source);
+    let (from, to) = (&database_url(&source), &database_url(&target));
+    succeeds(&quietly(from, to, &[]));
+    let directory = tempfile::tempdir().unwrap();
+    let (copied, resume) = (directory.path().join("copied"), directory.path().join("resume"));
+    let resumed = ["--resume", text(&resume)];
+    session.run("BEGIN; LOCK TABLE table_service_data.\"Held\"");
+    // Each waits for the lock.
+    std::thread::scope(|scope| {
+        for (arguments, served) in [
+            (quietly(from, text(&copied), &resumed), "Free: 2 read, 2 written"),
+            (quietly(from, text(&copied), &["--dry-run"]), "Free: about"),
+            (verifying(from, to, &[]), "Free: equal, 2 entities"),
+            (verifying(to, from, &[]), "Free: equal, 2 entities"),
+            (vec!["count", "--quiet", "--from", from], "Free: 2 entities"),
+        ] {
+            scope.spawn(move || {
+                let done = output(&arguments);
+                let said = [done.stdout, done.stderr].concat();
+                let said = String::from_utf8_lossy(&said);
+                assert_eq!(done.status.code(), Some(1), "{said}");
+                assert!(said.contains(served), "{said}");
+                assert!(
+                    said.contains("Held: left out: ") && said.contains("has locked table_service_data.\"Held\""),
+                    "{said}"
+                );
+            });
+        }
+    });
+    session.run("COMMIT");
+    let said = succeeds(&quietly(from, text(&copied), &resumed));
+    assert!(
+        said.contains("Held: 2 read, 2 written") && !said.contains("Free:"),
+        "{said}"
+    );
+}
+
+#[test]
+fn nothing_is_read_in_part_because_of_a_policy_unless_the_user_asks_for_it() {
+    let database = Database::new();
+    let session = prepared(&database);
+    let role = database.role("reader");
+    session.run(&format!(
+        "GRANT USAGE ON SCHEMA table_service_data TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA table_service_data TO {role};
+        ALTER TABLE table_service_data.\"Held\" ENABLE ROW LEVEL SECURITY;
+        CREATE POLICY p ON table_service_data.\"Held\" USING (partition_key = 'a')"
+    ));
+    let from = &database_url(&database).replace("postgres@", &format!("{role}@"));
+    let directory = tempfile::tempdir().unwrap();
+    let (whole, part) = (directory.path().join("whole"), directory.path().join("part"));
+    for arguments in [
+        quietly(from, text(&whole), &[]),
+        vec!["count", "--quiet", "--from", from],
+    ] {
+        let said = ends_with(1, &arguments);
+        assert!(
+            said.contains("Held: left out: ") && said.contains("--row-security"),
+            "{said}"
+        );
+    }
+    assert!(whole.join("Free.jsonl").exists() && !whole.join("Held.jsonl").exists());
+    succeeds(&quietly(from, text(&part), &["--row-security", "--with-policies"]));
+    let held = std::fs::read_to_string(part.join("Held.jsonl")).unwrap();
+    assert_eq!(held.lines().count(), 1, "{held}");
+    assert!(ends_with(1, &verifying(from, text(&part), &[])).contains("--row-security"));
+    assert!(succeeds(&verifying(from, text(&part), &["--row-security"])).contains("Held: equal, 1 entities"));
+}
+
+#[test]
+fn a_mapping_says_what_the_columns_become() {
+    let directory = tempfile::tempdir().unwrap();
+    let cities = file(
+        &directory,
+        "Cities.csv",
+        "sep=;\r\nid;country;n;note;\r\n1;NO;1.10;x;\r\n2;SE;7;;\r\n;;;;\r\n",
+    );
+    let to = directory.path().join("to");
+    let said = ends_with(1, &quietly(text(&cities), text(&to), &[]));
+    assert!(
+        said.contains("no column PartitionKey") && said.contains("--mapping"),
+        "{said}"
+    );
+    let mapping = file(
+        &directory,
+        "mapping.json",
+        r#"{"partitionKey": {"column": "country"}, "rowKey": {"column": "id"},
+            "columns": [{"from": "n", "to": "Count", "type": "Edm.Double"}, {"from": "note", "to": null}]}"#,
+    );
+    let rejects = directory.path().join("rejects");
+    let mapped = ["--mapping", text(&mapping), "--rejects", text(&rejects), "--verify"];
+    let said = ends_with(4, &quietly(text(&cities), text(&to), &mapped));
+    assert!(
+        said.contains("Cities: 2 read, 2 written, 0 skipped, 1 rejected"),
+        "{said}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(to.join("Cities.jsonl")).unwrap(),
+        "{\"PartitionKey\":\"NO\",\"RowKey\":\"1\",\"Count\":1.1}\n{\"PartitionKey\":\"SE\",\"RowKey\":\"2\",\"Count\":7.0}\n"
+    );
+    assert!(std::fs::read_to_string(&rejects).unwrap().contains("delimiters only"));
+    let wrong = file(&directory, "wrong.json", r#"{"rowKey": {"column": "id"}}"#);
+    let said = ends_with(2, &quietly(text(&cities), text(&to), &["--mapping", text(&wrong)]));
+    assert!(
+        said.contains("it is no mapping: missing field `partitionKey`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_copy_that_is_run_again_names_the_option_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let orders = file(
+        &directory,
+        "Orders.jsonl",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n",
+    );
+    let target = Database::new();
+    let to = database_url(&target);
+    let arguments = &quietly(text(&orders), &to, &[]);
+    succeeds(arguments);
+    let said = ends_with(1, arguments);
+    assert!(
+        said.contains("EntityAlreadyExists") && said.contains("--on-conflict"),
+        "{said}"
+    );
+}
