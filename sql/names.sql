@@ -8,14 +8,13 @@ DECLARE
 BEGIN
     -- An extension that moves into the schema takes its relations along.
     FOR command IN
-        SELECT o.class, o.object FROM pg_catalog.pg_event_trigger_ddl_commands() AS c
-        CROSS JOIN LATERAL (
-            SELECT c.classid AS class, c.objid AS object
-            UNION ALL
-            SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d
-            WHERE c.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
-                AND d.refclassid OPERATOR(pg_catalog.=) c.classid AND d.refobjid OPERATOR(pg_catalog.=) c.objid) AS o
-        WHERE c.schema_name OPERATOR(pg_catalog.=) 'table_service_data' OR c.object_type OPERATOR(pg_catalog.=) 'extension'
+        SELECT c.classid AS class, c.objid AS object FROM pg_catalog.pg_event_trigger_ddl_commands() AS c
+        WHERE c.schema_name OPERATOR(pg_catalog.=) 'table_service_data'
+        UNION ALL
+        SELECT d.classid, d.objid FROM pg_catalog.pg_event_trigger_ddl_commands() AS c
+        JOIN pg_catalog.pg_depend AS d ON d.refclassid OPERATOR(pg_catalog.=) c.classid AND d.refobjid OPERATOR(pg_catalog.=) c.objid
+        WHERE c.object_type OPERATOR(pg_catalog.=) 'extension'
+            AND (pg_catalog.pg_identify_object(d.classid, d.objid, 0)).schema OPERATOR(pg_catalog.=) 'table_service_data'
     LOOP
         PERFORM table_service.refuse_taken_names(command.class, command.object);
     END LOOP;

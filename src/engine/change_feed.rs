@@ -259,11 +259,11 @@ impl ChangeFeed {
         if !old_images {
             tables.iter().try_for_each(require_keys)?;
         }
-        Ok(waiting_at_most(limit, || {
+        waiting_at_most(limit, || {
             let position = make_slot(true);
-            with_hints(&feed.name, || publish(&name.publication(), &tables, old_images));
-            position
-        }))
+            with_hints(&feed.name, || publish(&name.publication(), &tables, old_images))?;
+            Ok(position)
+        })
     }
 
     /// Drops the parts of the feed that there are, when the transaction commits. A publication of that name that belongs to no feed
@@ -392,7 +392,10 @@ fn all_tables() -> Vec<Table> {
 }
 
 /// Locks the tables against writes, and makes their publication.
-fn publish(publication: &str, tables: &[Table], old_images: bool) {
+///
+/// # Errors
+/// `InvalidInput` if one has got another name meanwhile.
+fn publish(publication: &str, tables: &[Table], old_images: bool) -> Result<(), Error> {
     let mut statement = format!("CREATE PUBLICATION {}", quote_identifier(publication));
     let names: Vec<String> = tables.iter().map(|table| table.name().to_string()).collect();
     if !names.is_empty() {
@@ -405,6 +408,17 @@ fn publish(publication: &str, tables: &[Table], old_images: bool) {
         Mode::ShareRowExclusive
     };
     lock_all(names, mode);
+    // From now on the names lead to the tables that are locked. They may be others than those that were found by them.
+    let is_other = |table: &&Table| {
+        let now = Table::in_catalog(table.oid());
+        now.is_none_or(|now| now.name().name() != table.name().name())
+    };
+    if let Some(table) = tables.iter().find(is_other) {
+        return Err(Error::argument(format!(
+            "The table \"{}\" got another name meanwhile, or is gone: call create_change_feed again",
+            table.name().name()
+        )));
+    }
     connect(|spi| {
         spi.run_definition(&statement);
         if old_images {
@@ -413,6 +427,7 @@ fn publish(publication: &str, tables: &[Table], old_images: bool) {
             }
         }
     });
+    Ok(())
 }
 
 /// Returns a table and, if it is partitioned, its parts. Each has a replica identity of its own.

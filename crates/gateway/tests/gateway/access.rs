@@ -237,6 +237,35 @@ fn a_stored_policy_can_be_withdrawn() {
 }
 
 #[test]
+fn a_policy_of_a_table_is_none_of_another_one_with_its_name() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    // Where the event trigger does not run, a stranger makes a table whose name differs in case only, with a policy.
+    let superuser = service.database.session("superuser");
+    superuser.run(
+        "ALTER EVENT TRIGGER table_service_names DISABLE;
+         CREATE TABLE table_service_data.things OF table_service.entity (PRIMARY KEY (partition_key, row_key));
+         INSERT INTO table_service.access_policies
+             SELECT 'table_service_data.things', '[{\"Id\": \"readers\", \"Expiry\": \"2099-01-01\", \"Permission\": \"r\"}]'",
+    );
+    for name in ["Things", "things"] {
+        let sas = TableSas::new("2019-02-02", name)
+            .policy("readers")
+            .sign(&client.account);
+        let query = sas.unwrap().to_query();
+        for path in ["Things()", "things()"] {
+            with_query(client, "GET", &format!("{path}?{query}"), &[], "").fails_with(409, "AmbiguousTableName", "");
+        }
+        let path = format!("{name}()");
+        client
+            .send("GET", &path, &[], b"")
+            .fails_with(409, "AmbiguousTableName", "");
+    }
+    superuser.run("DROP TABLE table_service_data.things");
+    client.send("GET", "THINGS()", &[], b"").expect(200);
+}
+
+#[test]
 fn the_development_account_stays_on_this_machine() {
     let service = Service::start();
     let url = url(service.database.cluster(), service.database.name(), "postgres");

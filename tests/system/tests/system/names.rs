@@ -93,7 +93,10 @@ fn without_the_library_only_definitions_beside_tables_fail() {
          ALTER TABLE public.other RENAME TO another;
          CREATE INDEX ON public.another (id);
          CREATE TEMPORARY TABLE t AS SELECT 1 AS one;
-         CREATE TYPE public.pair AS (a int, b int)",
+         CREATE TYPE public.pair AS (a int, b int);
+         CREATE FUNCTION public.one() RETURNS int LANGUAGE sql RETURN 1;
+         ALTER EXTENSION plpgsql ADD FUNCTION public.one();
+         ALTER EXTENSION plpgsql DROP FUNCTION public.one()",
     );
     session
         .sql("CREATE TABLE table_service_data.fresh ()")
