@@ -8,7 +8,7 @@ use table_service_model::filter::{Columns, Dialect, Filter, Predicate};
 use table_service_model::{Error, Properties, Ticks};
 
 use crate::postgres::call::{Call, call_argument};
-use crate::postgres::error::OrRaise;
+use crate::postgres::error::{OrRaise, raise};
 use crate::postgres::types::TextArg;
 use crate::postgres::varlena;
 use crate::storage::row::{bag, broken};
@@ -102,7 +102,8 @@ fn passes([partition_key, row_key, timestamp, properties]: [pg_sys::Datum; 4], k
 /// The row in error messages. Its keys may not be among the arguments.
 const TESTED: &str = "that a filter is tested on";
 
-/// Returns an argument: a column of a row, or the predicate of the scan. Raises if it is NULL.
+/// Returns an argument: a column of a row, or the predicate of the scan. Raises if it is NULL: in a scan the row is broken, in any other call
+/// the argument is.
 ///
 /// # Safety
 /// The function must have an argument of this number, counted from zero.
@@ -110,9 +111,27 @@ unsafe fn argument(call: &Call<'_>, number: usize) -> pg_sys::Datum {
     // SAFETY: the caller promises that the argument exists.
     let argument = unsafe { &*(*call.info()).args.as_ptr().add(number) };
     if argument.isnull {
-        broken(TESTED, "is NULL in a column of the entity");
+        if is_column(call, number) {
+            broken(TESTED, "is NULL in a column of the entity");
+        }
+        raise(Error::null_argument("the argument"));
     }
     argument.value
+}
+
+/// Returns whether the expression of an argument is a column.
+fn is_column(call: &Call<'_>, number: usize) -> bool {
+    // SAFETY: a call has what its function is known by, and perhaps its expression, whose nodes are what their tags say.
+    unsafe {
+        let arguments = match (*(*call.info()).flinfo).fn_expr.cast::<pg_sys::FuncExpr>().as_ref() {
+            Some(expression) if expression.xpr.type_ == pg_sys::NodeTag::T_FuncExpr => expression.args,
+            _ => return false,
+        };
+        i32::try_from(number).is_ok_and(|number| {
+            let argument = pg_sys::list_nth(arguments, number).cast::<pg_sys::Node>();
+            (*argument).type_ == pg_sys::NodeTag::T_Var
+        })
+    }
 }
 
 /// The predicate that a call site keeps, and what it was made from.

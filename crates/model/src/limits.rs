@@ -76,8 +76,17 @@ pub const INDEXED_BINARY_BYTES: usize = 256;
 /// ones.
 pub const INDEX_SPANS: usize = 256;
 
+/// Most bytes of an argument of an SQL function, a text, an array or JSON. Nothing that one says needs more, and nothing is done with more.
+pub const ARGUMENT_BYTES: usize = 64 * 1024 * 1024;
+
 /// Most names in a projection.
 pub const PROJECTION_NAMES: usize = 255;
+
+/// Most bytes of a projection: its names have at most three bytes for each unit, and there is room for spaces.
+pub const PROJECTION_BYTES: usize = 256 * 1024;
+
+/// Most bytes of the JSON of access policies or of service properties.
+pub const DOCUMENT_BYTES: usize = 64 * 1024;
 
 /// Most operations of one entity group transaction (semantics 5.2).
 pub const BATCH_OPERATIONS: usize = 100;

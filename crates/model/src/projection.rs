@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::error::Error;
-use crate::limits::{PROJECTION_NAMES, PROPERTY_NAME_UTF16_UNITS};
+use crate::limits::{PROJECTION_BYTES, PROJECTION_NAMES, PROPERTY_NAME_UTF16_UNITS};
 use crate::properties::{Properties, PropertiesBuf};
 use crate::text::utf16_len;
 
@@ -24,7 +24,7 @@ impl Projection {
     /// is ignored. Any other name that no property can have chooses nothing.
     ///
     /// # Errors
-    /// `InvalidInput` for more than 255 names.
+    /// `InvalidInput` for more than 255 names, or 256 KiB.
     ///
     /// ```
     /// use table_service_model::projection::Projection;
@@ -35,6 +35,11 @@ impl Projection {
     /// # Ok::<(), table_service_model::Error>(())
     /// ```
     pub fn parse(text: &str) -> Result<Projection, Error> {
+        if text.len() > PROJECTION_BYTES {
+            return Err(Error::argument(format!(
+                "A projection has at most {PROJECTION_BYTES} bytes"
+            )));
+        }
         let (mut seen, mut given) = (HashSet::new(), Vec::new());
         for name in text.split(',').map(str::trim) {
             if name == "*" {

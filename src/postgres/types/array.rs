@@ -2,6 +2,8 @@
 
 use pgrx::prelude::*;
 
+use super::within_limit;
+
 /// The elements of an array.
 pub struct Elements<'a> {
     pub type_oid: pg_sys::Oid,
@@ -20,7 +22,7 @@ impl Elements<'_> {
         // SAFETY: the caller promises such an array. Varlenas have the length -1, and are not passed by value. `deconstruct_array`
         // allocates both results with `count` elements.
         unsafe {
-            let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
+            let array = pg_sys::pg_detoast_datum(within_limit(datum).cast_mut_ptr()).cast::<pg_sys::ArrayType>();
             let type_oid = (*array).elemtype;
             let alignment = alignment as std::ffi::c_char;
             pg_sys::deconstruct_array(

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use pgrx::prelude::*;
 
 use super::text::utf8;
-use super::{TextArg, argument, external_sql_type, result};
+use super::{TextArg, argument, external_sql_type, result, within_limit};
 use crate::postgres::varlena;
 
 /// The text of a json value. PostgreSQL has checked that it is well-formed.
@@ -32,7 +32,11 @@ pub struct JsonbArg<'a> {
 }
 
 external_sql_type!(JsonbArg<'_>, "jsonb");
-argument!(JsonbArg, datum => JsonbArg { datum, source: PhantomData });
+argument!(JsonbArg, datum => {
+    // SAFETY: jsonb is a varlena.
+    let datum = unsafe { within_limit(datum) };
+    JsonbArg { datum, source: PhantomData }
+});
 
 impl<'a> JsonbArg<'a> {
     /// Returns its text, with numbers in the form that jsonb keeps.

@@ -12,6 +12,13 @@ mod text;
 mod trigger;
 pub mod value;
 
+use pgrx::pg_sys;
+use table_service_model::Error;
+use table_service_model::limits::ARGUMENT_BYTES;
+
+use super::error::raise;
+use super::varlena;
+
 pub use bytea::ByteaOut;
 pub use internal::{MessageArg, PlannerRequestArg};
 pub use json::{JsonArg, JsonOut, JsonbArg, JsonbOut};
@@ -20,6 +27,21 @@ pub use record::{Column, ColumnValue, RecordArg};
 pub use regclass::RegClass;
 pub use text::{CStringOut, TextArg, TextArrayArg, TextOut, name_bytes};
 pub use trigger::TriggerRow;
+
+/// Returns an argument of variable length, which is not unpacked yet. Raises an error if it is longer than any argument needs to be: what
+/// reads it does not look at interrupts.
+///
+/// # Safety
+/// `datum` must be a varlena that is not NULL.
+unsafe fn within_limit(datum: pg_sys::Datum) -> pg_sys::Datum {
+    // SAFETY: the caller's promise.
+    if unsafe { varlena::size(datum) } > ARGUMENT_BYTES {
+        raise(Error::argument(format!(
+            "An argument has at most {ARGUMENT_BYTES} bytes"
+        )));
+    }
+    datum
+}
 
 /// Declares the SQL type of a Rust type.
 macro_rules! sql_type {

@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 
 use super::array::Elements;
-use super::{argument, external_sql_type, result};
+use super::{argument, external_sql_type, result, within_limit};
 use crate::postgres::varlena;
 
 /// A text, read in place. Its bytes were checked to be UTF-8.
@@ -16,7 +16,7 @@ pub struct TextArg<'a> {
 external_sql_type!(TextArg<'_>, "text");
 argument!(TextArg, datum => {
     // SAFETY: a text is a varlena.
-    let (datum, bytes) = unsafe { varlena::plain(datum) };
+    let (datum, bytes) = unsafe { varlena::plain(within_limit(datum)) };
     let text = utf8(bytes);
     TextArg { datum, text }
 });

@@ -9,6 +9,18 @@
 \set ECHO all
 SELECT create_table('Sizes');
 
+-- What is longer than any argument needs to be is refused before it is read.
+SELECT length(pg_temp.outcome(format('SELECT * FROM query_page(''Sizes'', projection => repeat(%L, %s))', 'a,', n))) < 20 AS accepted, left(pg_temp.outcome(format('SELECT * FROM query_page(''Sizes'', projection => repeat(%L, %s))', 'a,', n)), 120) AS outcome
+FROM (VALUES (131072), (131073)) AS v (n);
+SELECT pg_temp.outcome(format('SELECT set_access_policies(''Sizes'', (%L || repeat('' '', %s))::json)', '[]', n)) FROM (VALUES (65534), (65535)) AS v (n);
+SELECT pg_temp.outcome(format('SELECT set_service_properties((%L || repeat('' '', %s))::json)', '{}', 65535));
+SELECT pg_temp.outcome('SELECT ' || call) FROM (VALUES
+    ($$count(*) FROM get_entity('Sizes', repeat('k', 67108864), 'r')$$), ($$count(*) FROM get_entity('Sizes', repeat('k', 67108865), 'r')$$),
+    ($$remove_properties('{}', array_fill(repeat('k', 1000000), '{68}'))$$), ($$create_table(repeat('k', 67108865))$$),
+    ($$insert_entity('Sizes', 'p', 'r', (SELECT jsonb_build_array(repeat('k', 67108865)))::jsonb::properties)$$)) AS v (call);
+-- What scans call says of a NULL what it is.
+SELECT pg_temp.outcome('SELECT scan_passes(' || arguments || ')') FROM (VALUES ($$NULL, '\x'$$), ($$'{}', NULL$$), ($$NULL, 'r', now(), '{}', '\x'$$)) AS v (arguments);
+
 -- A String has at most 32768 UTF-16 units; characters beyond U+FFFF count two. A Binary has at most 65536 bytes.
 CREATE FUNCTION pg_temp.try_value(value text, type text) RETURNS text LANGUAGE sql AS $$
     SELECT left(pg_temp.outcome(format('SELECT octet_length(%L::properties ->> ''V'')', json_build_object('V@odata.type', type, 'V', value))), 40)

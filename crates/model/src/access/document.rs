@@ -4,14 +4,21 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serializer};
 
 use crate::error::Error;
+use crate::limits;
 use crate::text::abbreviate;
 use crate::ticks::Ticks;
 
 /// Reads a document in its JSON form.
 ///
 /// # Errors
-/// `InvalidInput` for text that is not JSON (malformed) or not this document.
+/// `InvalidInput` for text that is not JSON (malformed), not this document, or too long.
 pub(super) fn parse<T: DeserializeOwned>(json: &str) -> Result<T, Error> {
+    if json.len() > limits::DOCUMENT_BYTES {
+        return Err(Error::argument(format!(
+            "The document has at most {} bytes",
+            limits::DOCUMENT_BYTES
+        )));
+    }
     serde_json::from_str(json).map_err(|error| {
         // It may quote a name of any length.
         let reason = format!("The document cannot be read: {}", abbreviate(&error.to_string(), 256));

@@ -238,6 +238,15 @@ fn the_limits_are_the_models() {
             limits::FILTER_COPIED_BYTES,
         ),
         ("names in a projection", limits::PROJECTION_NAMES),
+        ("bytes of a projection", limits::PROJECTION_BYTES),
+        (
+            "bytes of the JSON of access policies or service properties",
+            limits::DOCUMENT_BYTES,
+        ),
+        (
+            "bytes of any other argument: a text, an array, JSON",
+            limits::ARGUMENT_BYTES,
+        ),
         ("operations of a batch", limits::BATCH_OPERATIONS),
         ("bytes of a batch", limits::BATCH_BYTES),
         ("members of one JSON object", limits::JSON_MEMBERS),
