@@ -235,9 +235,18 @@ SELECT mark_change_feed('All', 'begin "1"') ~ '^[0-9A-F]+/[0-9A-F]+$' AS is_posi
 BEGIN;
 SELECT mark_change_feed('all', 'undone') IS NOT NULL AS marked;
 ROLLBACK;
+-- Between two changes, also if it alone is in a subtransaction.
+BEGIN;
+INSERT INTO table_service_data."Items" VALUES ('p', '5', now(), '{}');
+SAVEPOINT s;
+SELECT mark_change_feed('all', 'between') IS NOT NULL AS marked;
+RELEASE s;
+INSERT INTO table_service_data."Items" VALUES ('p', '6', now(), '{}');
+COMMIT;
+SELECT kind, row_key, properties FROM query_feed('all') WITH ORDINALITY WHERE row_key IN ('5', '6') OR kind = 'mark' ORDER BY ordinality;
 SELECT pg_logical_emit_message(true, 'table_service', 'forged') IS NOT NULL AS emitted, pg_logical_emit_message(false, 'table_service', repeat('x', 100)) IS NOT NULL AS emitted;
 SELECT kind, relation, table_name, properties FROM query_feed('all') WHERE kind = 'mark';
-SELECT count(*) FROM query_feed('second');
+SELECT kind, row_key FROM query_feed('second');
 SELECT call, pg_temp.outcome('SELECT ' || call)
 FROM (VALUES
     ('query_feed(NULL)'), ('query_feed(''a b'')'), ('query_feed(''none'')'), ('query_feed(''all'', NULL)'), ('query_feed(''all'', -1)'),
