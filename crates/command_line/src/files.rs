@@ -92,7 +92,7 @@ impl Found {
         let (mut path, mut is_linked) = (std::path::absolute(path)?, false);
         for _ in 0..MOST_LINKS {
             let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
-                return Err(refused("it is no file"));
+                return Err(refused("it is a directory"));
             };
             let directory = openat(CWD, above, HELD | OFlags::DIRECTORY, Mode::empty())?;
             let mut descriptor = openat(&directory, name, HELD | OFlags::NOFOLLOW, Mode::empty())?;
@@ -130,6 +130,7 @@ impl Found {
                 let is_other = !is_own && !is_standard_stream(&self.about);
                 return is_other.then_some("it is a pipe or a device of another user");
             }
+            FileType::Directory => return Some("it is a directory"),
             _ => return Some("it is no file"),
         }
         if self.is_linked && !opening.follows_links {
