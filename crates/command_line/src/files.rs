@@ -100,7 +100,7 @@ impl Found {
             if FileType::from_raw_mode(about.st_mode) == FileType::Symlink {
                 is_linked = true;
                 if !is_trusted(about.st_uid) {
-                    return Err(refused("it is a link of another user"));
+                    return Err(refused("it is a link, which belongs to another user"));
                 }
                 if fstatfs(&descriptor)?.f_type != PROC_SUPER_MAGIC {
                     let target = readlinkat(&descriptor, "", Vec::new())?.into_bytes();
