@@ -155,13 +155,22 @@ pub fn failed(reason: impl Into<Cow<'static, str>>) -> Error {
     }
 }
 
-/// Returns the time that a parameter names.
+/// Returns the time that a parameter names: a date, or a time with `Z`. An Edm.DateTime has more forms.
 ///
 /// # Errors
-/// `AuthenticationFailed` for text that is not a time.
+/// `AuthenticationFailed` for text that is not a time, and for one with an offset or without a zone.
 pub fn time(name: &str, text: &Option<String>) -> Result<Option<Ticks>, Error> {
     let parse = |text: &String| {
-        Ticks::parse(text).ok_or_else(|| failed(format!("{name} is a time in UTC such as 2026-01-31T12:00:00Z")))
+        let is_in_utc = match text.contains('T') {
+            true => text.ends_with('Z'),
+            false => text.len() == "2026-01-31".len(),
+        };
+        let ticks = Ticks::parse(text).filter(|_| is_in_utc);
+        ticks.ok_or_else(|| {
+            failed(format!(
+                "{name} is a date, or a time in UTC with Z at its end such as 2026-01-31T12:00:00Z"
+            ))
+        })
     };
     text.as_ref().map(parse).transpose()
 }

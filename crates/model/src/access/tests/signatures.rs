@@ -143,6 +143,37 @@ fn a_signature_is_valid_from_start_until_expiry() {
 }
 
 #[test]
+fn times_are_in_utc_and_say_so() {
+    let noon = client("2026-01-01T12:00:00Z");
+    for (time, is_time) in [
+        ("2030-01-01", true),
+        ("2030-01-01T10:00Z", true),
+        ("2030-01-01T10:00:00Z", true),
+        ("2030-01-01T10:00:00.0000000Z", true),
+        ("2030-01-01T10:00:00-05:00", false),
+        ("2030-01-01T10:00:00+00:00", false),
+        ("2030-01-01T10:00-05:00", false),
+        ("2030-01-01T10:00:00", false),
+        ("2030-01-01T10:00", false),
+        ("2030-01-01-05:00", false),
+        ("2030-01-01Z", false),
+    ] {
+        let expiry = signed(&format!("sv=2019-02-02&tn=t&sp=r&se={time}"));
+        let start = signed(&format!("sv=2019-02-02&tn=t&sp=r&st={time}&se=2031-01-01"));
+        if is_time {
+            assert!(expiry.grant(None, &noon).is_ok(), "{time}");
+            assert!(start.grant(None, &client("2030-06-01T00:00:00Z")).is_ok(), "{time}");
+        } else {
+            for sas in [expiry, start] {
+                let error = sas.grant(None, &noon).unwrap_err();
+                assert_eq!(error.code(), Code::AuthenticationFailed);
+                assert!(error.hint().unwrap().contains("with Z at its end"), "{error:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn addresses_and_protocols_are_enforced() {
     let now = client("2026-01-01T00:00:00Z");
     let query = "sv=2019-02-02&tn=t&sp=r&se=2030-01-01";
