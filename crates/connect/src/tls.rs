@@ -1,5 +1,6 @@
 //! The certificates that servers are checked against.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,7 +21,13 @@ impl Certificates {
     pub fn read(file: Option<&Path>) -> Result<Certificates, String> {
         let mut roots = RootCertStore::empty();
         match file {
-            Some(file) => roots.add_parsable_certificates(certificates(file)?),
+            Some(file) => {
+                let mut pem = Vec::new();
+                files::settings(file)
+                    .and_then(|mut opened| opened.read_to_end(&mut pem))
+                    .map_err(|error| format!("{}: {error}", file.display()))?;
+                roots.add_parsable_certificates(certificates(file, &pem)?)
+            }
             None => roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
         };
         let is_empty = roots.is_empty();
@@ -47,11 +54,10 @@ impl Certificates {
     }
 }
 
-/// Returns the certificates of a PEM file.
-pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+/// Returns the certificates of a PEM file with these bytes.
+pub fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let opened = files::settings(file).map_err(|error| problem(&error))?;
-    let certificates = CertificateDer::pem_reader_iter(opened)
+    let certificates = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| problem(&error))?;
     if certificates.is_empty() {

@@ -199,6 +199,14 @@ fn gateway(options: EmulatorSettings, socket: &Path) -> Result<Config, String> {
         ..settings
     })
     .map_err(|error| under_name_of_option(options.names, &error))?;
+    let hosts = config::host_names("--allowed-host", &options.more.allowed_hosts);
+    let hosts = hosts.map_err(|error| format!("{}: {}", error.setting, error.problem))?;
+    // Nobody can sign for an account whose key is not public.
+    config.client_hosts = config
+        .accounts
+        .iter()
+        .any(|account| account.has_public_key)
+        .then_some(hosts);
     config.log_file = options.log_file;
     config.other_services = options.other_services;
     config.unsigned_tokens = options.unsigned_tokens;

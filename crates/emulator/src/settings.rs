@@ -60,6 +60,16 @@ pub struct CommonOptions {
     #[arg(long, env = "TABLE_SERVICE_EMULATOR_EXPLORER_ADDRESS_FILE", value_name = "FILE")]
     pub explorer_address_file: Option<PathBuf>,
 
+    /// A name, beside local ones, by which requests may call the emulator while it serves the development account; repeat it for several.
+    /// Addresses, localhost, names without a dot, and those that end with .localhost, .internal, .local, .test, .lan or .home.arpa always may
+    #[arg(
+        long = "allowed-host",
+        env = "TABLE_SERVICE_EMULATOR_ALLOWED_HOSTS",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub allowed_hosts: Vec<String>,
+
     #[command(flatten)]
     pub faults: FaultSettings,
 }

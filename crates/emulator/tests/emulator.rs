@@ -327,6 +327,56 @@ fn reset_empties_it_for_the_next_test() {
     create_table(&emulator, "One");
 }
 
+/// The key of its account is public, so a page of a browser on this machine could sign requests.
+#[test]
+fn a_page_under_a_name_of_the_internet_does_not_reach_the_tables() {
+    let temporary = Temporary::new();
+    let emulator = Emulator::start(&temporary, &["--allowed-host", "azurite.example.com"]);
+    let under = |host: &str| {
+        let client = Client {
+            host: format!("{host}:10002"),
+            ..Client::new(emulator.address)
+        };
+        client.get("Tables")
+    };
+    for host in [
+        "127.0.0.1",
+        "[::1]",
+        "localhost",
+        "azurite",
+        "host.docker.internal",
+        "AZURITE.example.com",
+    ] {
+        under(host).expect(200);
+    }
+    for host in ["evil.example.com", "localhost.evil.com", "x.azurite.example.com"] {
+        let message = format!("This emulator does not answer under the name {host}, ");
+        let refused = under(host);
+        refused.fails_with(403, "AuthorizationFailure", &message);
+        assert!(
+            refused.text().contains(&format!("--allowed-host {host}")),
+            "{}",
+            refused.text()
+        );
+    }
+    // No browser may ask for more, and no name is the host of another account.
+    let preflight = [
+        ("Host", "evil.example.com"),
+        ("Origin", "http://evil.example.com"),
+        ("Access-Control-Request-Method", "GET"),
+    ];
+    let client = Client::new(emulator.address);
+    client
+        .exchange(&raw("OPTIONS", "/devstoreaccount1/Tables", &preflight, b""))
+        .expect(403);
+    let wrong = program(&temporary, &["--allowed-host", "a b"]).output().unwrap();
+    assert!(
+        error(&wrong).contains("--allowed-host: \"a b\" is no host"),
+        "{}",
+        error(&wrong)
+    );
+}
+
 #[test]
 fn an_interrupted_start_leaves_no_half_made_data() {
     let temporary = Temporary::new();

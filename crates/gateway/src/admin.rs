@@ -207,6 +207,9 @@ async fn state(node: &Node, is_single: bool) -> Result<String, String> {
     if let Some(problem) = node.problem().filter(|_| !is_single) {
         return Err(away(problem));
     }
+    if let Some(problem) = node.stranger() {
+        return Err(format!("not asked: {problem}"));
+    }
     usable(node.extension().await.map_err(away)?)
 }
 

@@ -1,6 +1,7 @@
 //! An error of a request, as the client gets it.
 
 use table_service_model::error::{Report, RequestError, Stage};
+use table_service_model::filter::hint_for;
 use table_service_model::{Code, Error};
 
 /// An error of the service, from the catalog or raised by the database. As text, for operators, it has the hint, which says more than
@@ -15,7 +16,12 @@ pub struct Failure {
     pub stage: Stage,
     /// Details that the service's message does not have.
     pub hint: Option<String>,
+    /// What the database says of other tables: only for clients that may list them.
+    pub other_tables: Option<String>,
 }
+
+/// The setting of the gateway, in the place of that of SQL.
+const FILTER_DIALECT: &str = "The setting filter_dialect = \"extended\" of the gateway's account";
 
 impl Failure {
     /// Returns an error of the catalog that the database raised.
@@ -24,8 +30,15 @@ impl Failure {
             code: report.code,
             message: report.message.to_owned(),
             stage: report.stage,
-            hint,
+            hint: hint.map(|hint| hint_for(&hint, Some(FILTER_DIALECT))),
+            other_tables: None,
         }
+    }
+
+    /// Returns the failure for a client that may list tables.
+    pub fn with_other_tables(mut self) -> Failure {
+        self.hint = self.hint.or(self.other_tables.take());
+        self
     }
 
     /// Adds the index of the operation in a batch to the message.
@@ -62,7 +75,8 @@ impl From<Error> for Failure {
             code: error.code(),
             message: error.to_string(),
             stage: error.stage(),
-            hint: error.hint(),
+            hint: error.hint().map(|hint| hint_for(&hint, Some(FILTER_DIALECT))),
+            other_tables: None,
         }
     }
 }

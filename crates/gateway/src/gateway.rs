@@ -10,7 +10,7 @@ use http::header::{ACCEPT, CONNECTION, HeaderValue, IF_MATCH, ORIGIN, WWW_AUTHEN
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use table_service_model::access::Grant;
+use table_service_model::access::{Grant, ServiceOperation};
 use table_service_model::error::RequestError;
 use table_service_model::json::Metadata;
 use table_service_model::{Code, Error};
@@ -61,6 +61,8 @@ pub struct Gateway {
     pub proxies: TrustedProxies,
     /// The hook of the program that the gateway is a part of, if it has one.
     pub hook: Option<Arc<dyn Hook>>,
+    /// The names, beside local ones, by which requests may call the gateway, unless all are allowed.
+    pub hosts: Option<Vec<String>>,
 }
 
 /// Account and time limit of a request.
@@ -194,6 +196,12 @@ impl Gateway {
             if matches!(&result, Err(failure) if failure.status().is_client_error() && !failure.is_of_data()) {
                 event.partition = None;
             }
+            let result = result.map_err(
+                |failure| match permitted.grant.permits(ServiceOperation::QueryTables, None) {
+                    Ok(()) => failure.with_other_tables(),
+                    Err(_) => failure,
+                },
+            );
             match decision.after {
                 Some(end) => end_of(end),
                 None => result.map(|reply| holding(reply, received.memory)),
@@ -216,6 +224,14 @@ impl Gateway {
         target: Option<&'r Target<'r>>,
         tenant: Option<&'r Arc<Tenant>>,
     ) -> Result<Addressed<'r>, Failure> {
+        let name = head.host.name();
+        if let Some(hosts) = &self.hosts
+            && !head.host.is_local()
+            && !hosts.iter().any(|host| host == name)
+        {
+            let name = name.to_owned();
+            return Err(RequestError::HostNotAllowed { name }.into());
+        }
         let target = target.ok_or(RequestError::UriInvalid)?;
         let limit = self.limits.request;
         let limit = head.timeout()?.map_or(limit, |given| given.min(limit));

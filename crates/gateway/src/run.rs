@@ -12,7 +12,7 @@ use table_service_connect::Certificates;
 use table_service_explorer::Explorer;
 use table_service_model::filter::Dialect;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot::{self, error::RecvError};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -33,9 +33,10 @@ use crate::needs::ONE_REQUEST;
 use crate::observe::Metrics;
 use crate::other_services::OtherPort;
 use crate::server::Server;
+use crate::service_manager;
 use crate::shares::Shares;
 use crate::sweeper;
-use crate::tls;
+use crate::tls::{Identity, hung_up};
 
 /// The default of `max_connections`.
 const CONNECTIONS: usize = 10_000;
@@ -97,7 +98,8 @@ pub async fn run(
     announce: impl FnOnce(&Addresses),
 ) -> Result<(), Box<dyn Error>> {
     let (permits, memory) = shares(&config)?;
-    let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+    let identity = config.tls.clone().map(Identity::read).transpose()?;
+    let tls = identity.as_ref().map(Identity::acceptor).transpose()?;
     let certificates = Certificates::read(config.database_ca.as_deref())
         .map_err(|problem| ConfigError::new("database_ca", problem))?;
     let explorer_databases = match config.explorer {
@@ -128,10 +130,15 @@ pub async fn run(
     for check in checks {
         check.await??;
     }
+    for tenant in tenants.iter() {
+        tenant.database.check_members().await;
+    }
     for reading in tenants.iter().cloned().map(read_cors_rules) {
         reading.await?;
     }
 
+    // A program that has the gateway in it ends with its terminal.
+    let hangup = hook.is_none().then(|| signal(SignalKind::hangup())).transpose()?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listener = bind("listen", &config.listen).await?;
     let address = listener.local_addr()?;
@@ -178,6 +185,7 @@ pub async fn run(
         metrics: Metrics::default(),
         proxies: config.trusted_proxies.clone(),
         hook,
+        hosts: config.client_hosts.clone(),
         limits: TimeLimits {
             request: config.statement_timeout,
             body: config.body_timeout,
@@ -193,6 +201,8 @@ pub async fn run(
     });
     tokio::spawn(admin.clone().run(admin_listener));
 
+    tokio::spawn(service_manager::keep_telling(gateway.tenants.iter().cloned().collect()));
+    tokio::spawn(keep_reading(identity, hangup));
     tokio::spawn(async {
         loop {
             tokio::time::sleep(TICK).await;
@@ -247,6 +257,19 @@ pub async fn run(
     server.run(stop, config.shutdown_timeout).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Reads the certificate for clients again when it has changed, and after SIGHUP, which ends the program if nobody waits for it.
+async fn keep_reading(identity: Option<Arc<Identity>>, mut hangup: Option<Signal>) {
+    match identity {
+        Some(identity) => identity.keep_reading(hangup).await,
+        None => loop {
+            hung_up(&mut hangup).await;
+            tracing::info!(
+                "SIGHUP: there is no certificate to read again, and settings are read when the program starts"
+            );
+        },
+    }
 }
 
 /// Reads the CORS rules of an account, and then again and again in a task. The result is there when they were read once.

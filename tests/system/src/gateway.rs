@@ -98,7 +98,8 @@ impl Gateway {
         gateway
     }
 
-    fn start_by(starter: &[&str], listen: &str, arguments: &[&str]) -> Gateway {
+    /// A gateway that another program with its arguments starts, such as `env`.
+    pub fn start_by(starter: &[&str], listen: &str, arguments: &[&str]) -> Gateway {
         let mut all = vec!["--listen", listen];
         for (flag, usual) in [("--admin-listen", "127.0.0.1:0"), ("--log", "debug")] {
             if !arguments.contains(&flag) {

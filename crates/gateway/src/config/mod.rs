@@ -15,4 +15,4 @@ pub use error::ConfigError;
 pub use file::{AccountSettings, BearerSettings};
 pub use other_service::OtherService;
 pub use settings::{ExplorerMode, LogFormat, Settings};
-pub use validation::{AccountConfig, Config, TlsFiles, check};
+pub use validation::{AccountConfig, Config, TlsFiles, check, host_names};

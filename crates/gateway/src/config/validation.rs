@@ -51,6 +51,8 @@ pub struct Config {
     pub shutdown_timeout: Duration,
     pub log: String,
     pub log_format: LogFormat,
+    /// The names, beside local ones, by which requests may call the port for clients. `None` allows all. Only the emulator sets it.
+    pub client_hosts: Option<Vec<String>>,
     /// The addresses of other services than tables, which refuse requests. Only the emulator sets it.
     pub other_services: Vec<(OtherService, String)>,
     /// Whether unsigned bearer tokens are accepted (`unsigned_token.rs`). Only the emulator sets it.
@@ -73,7 +75,7 @@ pub struct AccountConfig {
     pub bearer: Option<BearerSettings>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TlsFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
@@ -153,6 +155,7 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         shutdown_timeout: seconds("shutdown_timeout", settings.shutdown_timeout, 30)?,
         log: settings.log.unwrap_or_else(|| "info".to_owned()),
         log_format: settings.log_format.unwrap_or_default(),
+        client_hosts: None,
         other_services: Vec::new(),
         unsigned_tokens: false,
         log_file: None,
@@ -177,7 +180,11 @@ fn number(setting: &str, given: Option<usize>, default: usize) -> Result<usize, 
     }
 }
 
-fn host_names(setting: &str, given: &[String]) -> Result<Vec<String>, ConfigError> {
+/// Returns names of hosts in lower case.
+///
+/// # Errors
+/// For a text that is no name, or has a port.
+pub fn host_names(setting: &str, given: &[String]) -> Result<Vec<String>, ConfigError> {
     let read = |text: &String| match crate::request::Host::parse(text.trim()) {
         Some(host) if !host.has_port() => Ok(host.name().to_owned()),
         _ => Err(ConfigError::new(

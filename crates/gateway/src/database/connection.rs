@@ -20,8 +20,9 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, Client, Error, Row};
 
 use super::error::lacks_library;
+use super::membership::{Cluster, Identity};
 use super::probe::{self, Probe};
-use super::statements::{BEGIN_READ_ONLY, IN_RECOVERY, LIBRARY, PROBE, ROLLBACK, Statement};
+use super::statements::{BEGIN_READ_ONLY, CLUSTER, HAS_CLUSTER, IN_RECOVERY, LIBRARY, PROBE, ROLLBACK, Statement};
 use super::types::{Measured, Parameters, Shard};
 use super::version::outdated;
 
@@ -229,6 +230,24 @@ impl Connection {
         Ok(probe)
     }
 
+    /// Asks the server what it is.
+    async fn identity(&mut self) -> Result<Identity, String> {
+        let probe = self.probe().await?;
+        let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, async {
+            match self.query_once(HAS_CLUSTER).await? {
+                Some(row) if row.try_get(0)? => {}
+                _ => return Ok(None),
+            }
+            let rows = run(&mut self.wire, Box::pin(self.client.query(CLUSTER, &[]))).await?;
+            Cluster::read(&rows).map(Some)
+        });
+        Ok(Identity {
+            timeline: probe.status.timeline,
+            database: probe.database,
+            cluster: in_words(answered.await)?,
+        })
+    }
+
     /// Returns whether the server is in recovery.
     pub async fn is_in_recovery(&mut self) -> Result<bool, String> {
         let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, self.query_once(IN_RECOVERY)).await;
@@ -433,6 +452,12 @@ async fn make_ready(mut connection: Connection, probes: bool, is_standby: bool) 
 pub async fn ask_for_extension(mut connection: Connection) -> Result<(Connection, Option<Extension>), String> {
     let found = in_words(timeout(CONNECT_TIMEOUT, connection.extension()).await)?;
     Ok((connection, found))
+}
+
+/// What the server is.
+pub async fn ask_for_identity(mut connection: Connection) -> Result<(Connection, Identity), String> {
+    let identity = connection.identity().await?;
+    Ok((connection, identity))
 }
 
 /// The properties of the service, as JSON.

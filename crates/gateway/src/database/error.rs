@@ -82,7 +82,12 @@ impl Diagnosis {
                 code,
                 message: error.message().to_owned(),
                 stage: Stage::BackEnd,
-                hint: error.hint().map(str::to_owned),
+                hint: match error.code().code() {
+                    // It names the views and tables that depend on the table.
+                    "2BP01" => error.detail().map(|detail| detail.replace('\n', "; ")),
+                    _ => error.hint().map(str::to_owned),
+                },
+                other_tables: None,
             },
         };
         Diagnosis::without_connection(failure)
@@ -92,13 +97,21 @@ impl Diagnosis {
         let sqlstate = error.code().code();
         let lacks_library = lacks_library(error);
         if let Some(report) = Report::parse(sqlstate, error.message()) {
+            let mut failure = Failure::of_report(report, error.hint().map(str::to_owned));
+            if sqlstate == "42P01" {
+                // The nearest name of another table.
+                failure.other_tables = error.detail().map(str::to_owned);
+            }
             return Diagnosis {
                 rolled_back: true,
-                ..Diagnosis::without_connection(Failure::of_report(report, error.hint().map(str::to_owned)))
+                ..Diagnosis::without_connection(failure)
             };
         }
+        let in_function = is_in_function(error);
         let code = if server_was_lost(sqlstate, error.message()) {
             Code::ServerBusy
+        } else if in_function {
+            Code::of_function_of_user(sqlstate)
         } else {
             Code::of_sqlstate(sqlstate)
         };
@@ -120,7 +133,7 @@ impl Diagnosis {
             }
             Code::TableNotFound => Error::TableNotFound,
             Code::TableAlreadyExists => Error::TableAlreadyExists,
-            Code::EntityAlreadyExists | Code::InvalidInput | Code::PropertiesNeedValue => {
+            Code::Conflict | Code::EntityAlreadyExists | Code::InvalidInput | Code::PropertiesNeedValue => {
                 return Diagnosis::of_user(code, error);
             }
             _ => RequestError::Internal { reason }.into(),
@@ -151,6 +164,15 @@ pub fn lacks_library(error: &DbError) -> Option<String> {
              install the primary's version of them on this server"
         )
     })
+}
+
+/// Returns whether a function of a user was running, such as a trigger. The extension has none in these languages, and PostgreSQL
+/// translates their names in its CONTEXT in part.
+fn is_in_function(error: &DbError) -> bool {
+    let context = error.where_().unwrap_or_default();
+    ["PL/", "SQL function", "SQL-Funktion", "fonction SQL"]
+        .iter()
+        .any(|language| context.contains(language))
 }
 
 /// How the messages begin with which Citus says that it lost a server. Those of libpq are about the connection to another one.

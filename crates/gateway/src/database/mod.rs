@@ -5,6 +5,7 @@ mod error;
 mod failover;
 mod grouped_reads;
 mod manager;
+mod membership;
 mod node;
 mod nodes;
 mod probe;

@@ -11,16 +11,18 @@ use table_service_model::extension::Extension;
 use table_service_model::filter::Dialect;
 
 use super::connection::{
-    CONNECT_TIMEOUT, Connection, Connector, ask_for_extension, ask_for_properties, ask_for_shards,
+    CONNECT_TIMEOUT, Connection, Connector, ask_for_extension, ask_for_identity, ask_for_properties, ask_for_shards,
 };
 use super::failover::Failover;
 use super::grouped_reads::GroupedReads;
 use super::manager::{Manager, Reach, Refused, STANDBY_TRIES, Superseded};
+use super::membership::Identity;
 use super::probe::Probe;
 use super::probing::keep_probing;
 use super::standbys::Secondary;
 use super::types::Shard;
 use super::version::usable;
+use crate::reminder::Reminder;
 
 /// The size and the time limits of a pool, and the dialect of its connections' filters.
 #[derive(Debug, Clone, Copy)]
@@ -65,15 +67,21 @@ pub struct Node {
     at_owner: AtomicU64,
     /// Statements that run or wait for a connection.
     load: AtomicUsize,
+    /// Whether it was reached since the start.
+    was_reached: AtomicBool,
     /// Whether the log says that it takes no writes although it is the primary.
     told_read_only: AtomicBool,
     presence: Mutex<Presence>,
 }
 
-/// Whether a node can be reached.
+/// Whether a node can be used.
 struct Presence {
     /// Why it is away, if so.
     problem: Option<String>,
+    told_away: Reminder,
+    /// Why it is not asked although it can be reached, if so: it is not known to have the tables of the first node.
+    stranger: Option<String>,
+    told_stranger: Reminder,
     /// The next pause before an attempt to reach it.
     pause: Duration,
     /// When it came back.
@@ -170,9 +178,13 @@ impl Node {
             timeouts: AtomicU64::new(0),
             at_owner: AtomicU64::new(0),
             load: AtomicUsize::new(0),
+            was_reached: AtomicBool::new(false),
             told_read_only: AtomicBool::new(false),
             presence: Mutex::new(Presence {
                 problem: None,
+                told_away: Reminder::default(),
+                stranger: None,
+                told_stranger: Reminder::default(),
                 pause: Duration::ZERO,
                 back: Instant::now(),
             }),
@@ -252,8 +264,39 @@ impl Node {
         self.presence().problem.clone()
     }
 
+    /// Returns whether it is left out, because it is away or a stranger.
     pub fn is_away(&self) -> bool {
-        self.presence().problem.is_some()
+        let presence = self.presence();
+        presence.problem.is_some() || presence.stranger.is_some()
+    }
+
+    /// Why it is left out, if so.
+    pub fn why_out(&self) -> Option<String> {
+        let presence = self.presence();
+        presence.problem.clone().or_else(|| presence.stranger.clone())
+    }
+
+    /// Why it is not asked although it can be reached, if so.
+    pub fn stranger(&self) -> Option<String> {
+        self.presence().stranger.clone()
+    }
+
+    /// Takes whether it has the tables of the first node, or why not.
+    pub fn judge(&self, verdict: Result<(), String>) {
+        let mut presence = self.presence();
+        match &verdict {
+            Err(problem) if presence.told_stranger.is_due(problem) => {
+                tracing::warn!(node = self.name, problem, "the node is no member, and is not asked");
+            }
+            Ok(()) if presence.told_stranger.end() => tracing::info!(node = self.name, "the node is a member again"),
+            _ => {}
+        }
+        presence.stranger = verdict.err();
+    }
+
+    /// Does not ask the node until it is known whether it is a member.
+    pub fn doubt(&self, problem: String) {
+        self.presence().stranger = Some(problem);
     }
 
     /// Leaves the node out until it can be reached again. One task tries that, at once, and then after growing pauses.
@@ -273,7 +316,6 @@ impl Node {
 
     async fn come_back(&self) {
         let name = &self.name;
-        let mut told = false;
         loop {
             let pause = self.presence().pause;
             tokio::time::sleep(pause).await;
@@ -284,15 +326,21 @@ impl Node {
                 Ok(()) => {
                     presence.problem = None;
                     presence.back = Instant::now();
-                    if told {
+                    if presence.told_away.end() {
                         tracing::info!(node = name, "the database can be reached again");
                     }
                     return;
                 }
                 Err(problem) => {
-                    if !told {
-                        tracing::warn!(node = name, problem, "the database cannot be used; trying again");
-                        told = true;
+                    if presence.told_away.is_due(&problem) {
+                        match self.was_reached.load(Ordering::Relaxed) {
+                            true => tracing::warn!(node = name, problem, "the database cannot be used; trying again"),
+                            false => tracing::warn!(
+                                node = name,
+                                problem,
+                                "waiting for the database, which could not be used since the start; trying again"
+                            ),
+                        }
                     }
                     presence.problem = Some(problem);
                 }
@@ -303,7 +351,9 @@ impl Node {
     /// Connects as requests do.
     async fn try_to_reach(&self) -> Result<(), String> {
         let (_, extension) = self.pool.manager().open().await?;
-        usable(extension).map(drop)
+        usable(extension)?;
+        self.was_reached.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The extension, which may be one that this gateway cannot use.
@@ -314,8 +364,15 @@ impl Node {
             None => self.pool.manager().open().await?,
         };
         // Other statements run over it too.
-        *aside = usable(extension.clone()).is_ok().then_some(connection);
+        let is_usable = usable(extension.clone()).is_ok();
+        *aside = is_usable.then_some(connection);
+        self.was_reached.fetch_or(is_usable, Ordering::Relaxed);
         Ok(extension)
+    }
+
+    /// What its server is.
+    pub async fn identity(&self) -> Result<Identity, String> {
+        self.ask_aside(ask_for_identity).await
     }
 
     /// The properties of the service, as JSON.

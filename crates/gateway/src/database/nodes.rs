@@ -2,16 +2,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use table_service_model::error::RequestError;
 use table_service_model::partition_hash::partition_hash;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use super::grouped_reads::GroupedReads;
+use super::membership::check;
 use super::node::{Lease, Node, Refusal};
 use super::shard_maps::ShardMaps;
 use super::standbys::{Secondary, StandbyStatus};
 use super::statements::Nodes;
 use crate::failure::Failure;
+
+/// The time between two checks of a node.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The database of an account.
 pub struct Database {
@@ -42,6 +49,9 @@ pub enum Endpoint {
 
 impl Database {
     pub fn new(first: Arc<Node>, others: Vec<Arc<Node>>) -> Database {
+        for node in &others {
+            node.doubt("it is not known yet whether it is a member".to_owned());
+        }
         Database {
             first,
             others,
@@ -64,6 +74,19 @@ impl Database {
     /// Begins to probe servers that may fail over, and standbys.
     pub fn start(&self) {
         self.nodes().chain(self.standbys()).for_each(|node| node.start());
+    }
+
+    /// Checks that the other nodes have the tables of the first one, and then again and again. Returns when each was checked once.
+    pub async fn check_members(&self) {
+        let checks: Vec<_> = self
+            .others
+            .iter()
+            .map(|node| keep_checking(self.first.clone(), node.clone()))
+            .collect();
+        for checked in checks {
+            // It fails only at the end of the process.
+            let _ = checked.await;
+        }
     }
 
     /// The standbys, each with its state.
@@ -230,10 +253,42 @@ impl Database {
             .filter(|node| !node.is_away())
             .min_by_key(|node| node.load());
         // If all are away, one of them is tried.
-        present.or_else(|| left.next().filter(|_| tried.is_empty()))
+        present.or_else(|| left.find(|node| tried.is_empty() && node.stranger().is_none()))
     }
 }
 
 fn busy(reason: String) -> Failure {
     RequestError::ServerBusy { reason }.into()
+}
+
+/// Checks a node as long as the process runs. The result is there when it was checked once.
+fn keep_checking(first: Arc<Node>, node: Arc<Node>) -> oneshot::Receiver<()> {
+    let (sender, once) = oneshot::channel();
+    tokio::spawn(async move {
+        let mut sender = Some(sender);
+        // What the node was when it was a member.
+        let mut confirmed = None;
+        loop {
+            if let Ok(identity) = node.identity().await {
+                match first.identity().await {
+                    Ok(of_first) => {
+                        let checked = check(&of_first, &identity);
+                        confirmed = checked.is_ok().then_some(identity);
+                        node.judge(checked);
+                    }
+                    // The first node is away, and nobody can change the cluster meanwhile.
+                    Err(_) if confirmed.as_ref() == Some(&identity) => {}
+                    Err(problem) => {
+                        node.doubt(format!("the first node does not say whether it is a member: {problem}"))
+                    }
+                }
+            }
+            if let Some(sender) = sender.take() {
+                // The receiver is gone if the gateway does not start.
+                let _ = sender.send(());
+            }
+            sleep(CHECK_INTERVAL).await;
+        }
+    });
+    once
 }

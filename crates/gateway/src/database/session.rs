@@ -8,8 +8,7 @@ use postgres_types::Json;
 use serde_json::value::RawValue;
 use table_service_connect::with_sources;
 use table_service_model::error::{RequestError, Retry};
-use table_service_model::filter::{Dialect, Filter, Plan};
-use table_service_model::{Error, PropertiesBuf, table_name};
+use table_service_model::{Code, Error, PropertiesBuf, table_name};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
@@ -19,7 +18,7 @@ use super::error::Diagnosis;
 use super::grouped_reads::{Begin, EntityAddress, GROUP_TIME, GroupedAnswer, LeadPermit, PATIENCE, WaitingRead};
 use super::node::Lease;
 use super::nodes::{Database, Endpoint};
-use super::statements::{Effect, Statement};
+use super::statements::{Effect, Nodes, Statement};
 use super::types::{BagParameter, BatchOperation, Parameters};
 use crate::failure::Failure;
 
@@ -58,6 +57,8 @@ pub struct Session<'a> {
     endpoint: Endpoint,
     /// The node that has the partition of the call.
     owner: Option<usize>,
+    /// Whether only the first node is asked.
+    is_at_first: bool,
 }
 
 impl<'a> Session<'a> {
@@ -72,6 +73,7 @@ impl<'a> Session<'a> {
             deadline,
             endpoint,
             owner: None,
+            is_at_first: false,
         }
     }
 
@@ -83,13 +85,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// For a page, of which the filter may say that it is of one partition.
+    /// For a page, which may be of one partition.
     fn of_page(&self, page: &Page<'_>) -> Session<'a> {
-        let filter = page.filter.filter(|_| self.database.has_several_nodes());
-        // Every filter of the service's dialect has the same meaning in the other one.
-        let filter = filter.and_then(|filter| Filter::parse(filter, None, Dialect::Extended).ok());
-        let plan = filter.map(Plan::new);
-        match plan.as_ref().and_then(Plan::partition) {
+        match page.partition {
             Some(partition_key) => self.of_partition(page.table, partition_key),
             None => *self,
         }
@@ -104,19 +102,24 @@ impl<'a> Session<'a> {
     /// Those of the SQL API; `ServerBusy` when the database cannot be reached or has no connection free,
     /// `OperationTimedOut` after the deadline.
     pub async fn rows(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure> {
-        self.retried(statement, || self.attempt(statement, parameters)).await
+        self.retried(statement, |session| async move {
+            session.attempt(statement, parameters).await
+        })
+        .await
     }
 
     /// Reads a page into a sink, as a stream: neither the gateway nor the database has all of it in memory before.
     pub async fn page(&self, page: &Page<'_>, sink: &mut impl PageSink) -> Result<(), Failure> {
-        let session = self.of_page(page);
+        let mut session = self.of_page(page);
         let mut retries = Retries::default();
         loop {
-            let diagnosis = match Box::pin(session.attempt_page(page, sink)).await {
+            match Box::pin(session.attempt_page(page, sink)).await {
                 Ok(result) => return result,
-                Err(diagnosis) => diagnosis,
-            };
-            Box::pin(retries.again(Statement::QueryPage, diagnosis, self.deadline)).await?;
+                Err(diagnosis) if session.doubts(&diagnosis) => session.is_at_first = true,
+                Err(diagnosis) => {
+                    Box::pin(retries.again(Statement::QueryPage, diagnosis, self.deadline)).await?;
+                }
+            }
         }
     }
 
@@ -125,6 +128,7 @@ impl<'a> Session<'a> {
         let Page {
             table,
             filter,
+            partition: _,
             select,
             top,
             from,
@@ -162,16 +166,26 @@ impl<'a> Session<'a> {
     async fn retried<F: Future<Output = Result<Vec<Row>, Diagnosis>>>(
         &self,
         statement: Statement,
-        attempt: impl Fn() -> F,
+        attempt: impl Fn(Session<'a>) -> F,
     ) -> Result<Vec<Row>, Failure> {
-        let mut retries = Retries::default();
+        let (mut session, mut retries) = (*self, Retries::default());
         loop {
             // In boxes, because both are large and would be moved with the futures of all callers.
-            match Box::pin(attempt()).await {
+            match Box::pin(attempt(session)).await {
                 Ok(rows) => return Ok(rows),
+                Err(diagnosis) if session.doubts(&diagnosis) => session.is_at_first = true,
                 Err(diagnosis) => Box::pin(retries.again(statement, diagnosis, self.deadline)).await?,
             }
         }
+    }
+
+    /// Returns whether the first node should be asked in place of another one, which knows no such table. That one may have left its
+    /// cluster since it was checked, and clients take this answer of a DELETE for done.
+    fn doubts(&self, diagnosis: &Diagnosis) -> bool {
+        !self.is_at_first
+            && self.endpoint == Endpoint::Primary
+            && self.database.has_several_nodes()
+            && diagnosis.failure.code == Code::TableNotFound
     }
 
     async fn attempt(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Diagnosis> {
@@ -223,9 +237,11 @@ impl<'a> Session<'a> {
     }
 
     async fn lease(&self, statement: Statement) -> Result<Lease, Diagnosis> {
-        let leasing = self
-            .database
-            .connection_at(self.endpoint, statement.nodes(), self.owner);
+        let nodes = match self.is_at_first {
+            true => Nodes::First,
+            false => statement.nodes(),
+        };
+        let leasing = self.database.connection_at(self.endpoint, nodes, self.owner);
         let lease = leasing.await.map_err(Diagnosis::without_connection)?;
         self.database.count_at_owner(lease.node(), self.owner, 1);
         Ok(lease)
@@ -260,6 +276,9 @@ impl<'a> Session<'a> {
 
     /// Reads an entity, in a group if many are read at once.
     async fn read(&self, keys: EntityAddress<'_>) -> Result<Vec<Row>, Diagnosis> {
+        if self.is_at_first {
+            return self.attempt(Statement::GetEntity, &parameters(&keys)).await;
+        }
         let permit = match self.database.reads(self.endpoint, self.owner).begin(keys) {
             Begin::Lead(permit) => permit,
             Begin::Wait(outcome) => match timeout(PATIENCE, outcome).await {
@@ -346,11 +365,12 @@ impl<'a> Session<'a> {
         share: Duration,
     ) -> Result<Option<Swept>, Failure> {
         let statement = Statement::ExpireEntities;
-        let attempt = || async {
-            let lease = self.lease(statement).await?;
+        let (top, since) = (&top, &since);
+        let attempt = |session: Session<'a>| async move {
+            let lease = session.lease(statement).await?;
             // The wait for a connection takes nothing of the share.
             let session = Session::new(self.database, Instant::now() + share);
-            session.run(lease, statement, &[&table, &top, &since]).await
+            session.run(lease, statement, &[&table, top, since]).await
         };
         let rows = self.retried(statement, attempt).await?;
         let swept = |row| {
@@ -388,12 +408,12 @@ impl<'a> Session<'a> {
 
     /// Returns the rows of a statement without parameters; none from a database that lacks the functions of version 0.3.
     async fn rows_of_0_3(&self, statement: Statement) -> Result<Vec<Row>, Failure> {
-        let attempt = || async {
-            let mut lease = self.lease(statement).await?;
+        let attempt = |session: Session<'a>| async move {
+            let mut lease = session.lease(statement).await?;
             if !lease.connection().has_functions_of(3) {
                 return Ok(Vec::new());
             }
-            self.run(lease, statement, &[]).await
+            session.run(lease, statement, &[]).await
         };
         self.retried(statement, attempt).await
     }
@@ -451,7 +471,9 @@ impl<'a> Session<'a> {
         check_table_name(table)?;
         let keys = [table, partition_key, row_key];
         let session = self.of_partition(table, partition_key);
-        let rows = session.retried(Statement::GetEntity, || session.read(keys)).await?;
+        let rows = session
+            .retried(Statement::GetEntity, |session| async move { session.read(keys).await })
+            .await?;
         Ok(rows.into_iter().next())
     }
 
@@ -497,6 +519,8 @@ impl<'a> Session<'a> {
 pub struct Page<'p> {
     pub table: &'p str,
     pub filter: Option<&'p str>,
+    /// The partition that has all that the filter can find, if it is one.
+    pub partition: Option<&'p str>,
     pub select: Option<&'p str>,
     pub top: Option<i64>,
     pub from: Option<&'p str>,

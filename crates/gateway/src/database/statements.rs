@@ -21,6 +21,19 @@ pub const PROBE: &str = "SELECT pg_catalog.clock_timestamp(), \
      FROM (SELECT pg_catalog.pg_is_in_recovery() AS recovers OFFSET 0) AS r, \
      pg_catalog.pg_control_system() AS s, pg_catalog.pg_control_init() AS i";
 
+/// Asks whether Citus is in the database, which then has the relations of [`CLUSTER`].
+pub const HAS_CLUSTER: &str = "SELECT pg_catalog.to_regclass('pg_catalog.pg_dist_node') IS NOT NULL";
+
+/// Asks a server of a cluster for the servers that there are, for its own number, and whether tables of the service are distributed.
+pub const CLUSTER: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_dist_partition AS t \
+         JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.logicalrelid \
+         JOIN pg_catalog.pg_namespace AS s ON s.oid OPERATOR(pg_catalog.=) c.relnamespace \
+         WHERE s.nspname OPERATOR(pg_catalog.=) 'table_service_data' \
+         OR s.nspname OPERATOR(pg_catalog.=) 'table_service' AND c.relname OPERATOR(pg_catalog.=) 'citus_anchor'), \
+     l.groupid, n.groupid, n.nodename, n.nodeport, n.isactive AND n.hasmetadata AND n.metadatasynced \
+     FROM pg_catalog.pg_dist_local_group AS l \
+     LEFT JOIN pg_catalog.pg_dist_node AS n ON n.noderole OPERATOR(pg_catalog.=) 'primary'";
+
 /// Loads the extension's library, and finds a function there that versions before 0.3 lack. The result is NULL.
 pub const LIBRARY: &str = "SELECT table_service.expires_at(NULL::pg_catalog.timestamptz, NULL::table_service.properties, \
     NULL::pg_catalog.text, NULL::pg_catalog.int8)";

@@ -1,34 +1,40 @@
-//! The most requested partitions, in bounded memory: the Space-Saving sketch of Metwally, Agrawal and El Abbadi.
+//! The partitions that are requested most now, in bounded memory: the Space-Saving sketch of Metwally, Agrawal and El Abbadi.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
 
 /// The number of partitions that are counted at a time.
 const COUNTERS: usize = 128;
-/// After this many requests all counts are halved, so that the counts are recent.
-const HALF_LIFE: u64 = 100_000;
+/// After this time all counts are halved, so that a partition that nobody requests any more is soon forgotten, also by a gateway that
+/// nobody asks anything. At a constant rate a count is that of 60 to 120 seconds.
+const HALF_LIFE: Duration = Duration::from_secs(60);
 
 /// Account, table and partition.
 pub type Partition = (String, String, String);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct HotPartitions {
     /// By the hash of the partition, so that counting a known partition copies no texts. The hash has a key that is random
     /// for each process, so no client can choose partitions with the same one.
     counts: HashMap<u64, (Partition, u64)>,
-    requests: u64,
+    /// When the counts were halved last.
+    halved: Instant,
     hash: RandomState,
 }
 
 impl HotPartitions {
-    pub fn count(&mut self, account: &str, table: &str, partition: &str) {
-        self.requests += 1;
-        if self.requests.is_multiple_of(HALF_LIFE) {
-            self.counts.retain(|_, (_, count)| {
-                *count /= 2;
-                *count > 0
-            });
+    pub fn begin(now: Instant) -> HotPartitions {
+        HotPartitions {
+            counts: HashMap::new(),
+            halved: now,
+            hash: RandomState::new(),
         }
+    }
+
+    /// Counts a request.
+    pub fn count(&mut self, account: &str, table: &str, partition: &str, now: Instant) {
+        self.age(now);
         let hash = self.hash.hash_one((account, table, partition));
         if let Some((_, count)) = self.counts.get_mut(&hash) {
             *count += 1;
@@ -46,8 +52,20 @@ impl HotPartitions {
         self.counts.insert(hash, (partition, inherited + 1));
     }
 
+    /// Halves the counts as often as it is due.
+    fn age(&mut self, now: Instant) {
+        let due = now.saturating_duration_since(self.halved).as_secs() / HALF_LIFE.as_secs();
+        let Ok(due @ 1..) = u32::try_from(due) else { return };
+        self.halved += HALF_LIFE.saturating_mul(due);
+        self.counts.retain(|_, (_, count)| {
+            *count = count.checked_shr(due).unwrap_or_default();
+            *count > 0
+        });
+    }
+
     /// Returns the most requested partitions, the first one first.
-    pub fn top(&self, number: usize) -> Vec<(Partition, u64)> {
+    pub fn top(&mut self, number: usize, now: Instant) -> Vec<(Partition, u64)> {
+        self.age(now);
         let mut all: Vec<_> = self.counts.values().cloned().collect();
         all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         all.truncate(number);
@@ -61,28 +79,35 @@ mod tests {
 
     #[test]
     fn a_hot_partition_is_found_among_many() {
-        let mut hot = HotPartitions::default();
+        let now = Instant::now();
+        let mut hot = HotPartitions::begin(now);
         for i in 0..50_000 {
-            hot.count("a", "t", &format!("cold{i}"));
+            hot.count("a", "t", &format!("cold{i}"), now);
             if i % 4 == 0 {
-                hot.count("a", "t", "hot");
+                hot.count("a", "t", "hot", now);
             }
         }
-        assert_eq!(hot.top(1)[0].0.2, "hot");
+        assert_eq!(hot.top(1, now)[0].0.2, "hot");
         assert!(hot.counts.len() <= COUNTERS);
     }
 
     #[test]
-    fn what_was_hot_cools_down() {
-        let mut hot = HotPartitions::default();
-        for _ in 0..HALF_LIFE {
-            hot.count("a", "t", "then");
+    fn what_was_hot_cools_down_though_nobody_asks() {
+        let begun = Instant::now();
+        let after = |half_lives| begun + HALF_LIFE * half_lives;
+        let mut hot = HotPartitions::begin(begun);
+        for _ in 0..1000 {
+            hot.count("a", "t", "then", begun);
         }
-        for _ in 0..3 * HALF_LIFE {
-            hot.count("a", "t", "now");
+        assert_eq!(hot.top(1, after(1) - Duration::from_secs(1))[0].1, 1000);
+        assert_eq!(hot.top(1, after(1))[0].1, 500);
+        assert_eq!(hot.top(1, after(1))[0].1, 500, "a look changes nothing");
+        for _ in 0..200 {
+            hot.count("a", "t", "now", after(3));
         }
-        let top = hot.top(2);
+        let top = hot.top(2, after(3));
         assert_eq!((top[0].0.2.as_str(), top[1].0.2.as_str()), ("now", "then"));
-        assert!(top[1].1 < HALF_LIFE / 4);
+        assert_eq!((top[0].1, top[1].1), (200, 125));
+        assert_eq!(hot.top(2, after(3 + 200)), []);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -97,7 +97,7 @@ impl Default for Metrics {
             expired: Family::default(),
             expiry_staleness: Family::default(),
             feeds: Mutex::default(),
-            hot: Mutex::default(),
+            hot: Mutex::new(HotPartitions::begin(Instant::now())),
         }
     }
 }
@@ -123,7 +123,7 @@ impl Metrics {
         self.sent.inc_by(outcome.response_bytes as u64);
         if let Some(partition) = &event.partition {
             let mut hot = self.hot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            hot.count(&event.account, &event.table, partition);
+            hot.count(&event.account, &event.table, partition, Instant::now());
         }
     }
 
@@ -200,8 +200,8 @@ impl Metrics {
 
         let hot = Family::<Labels<3, LabelText>, Gauge>::default();
         let top = {
-            let hot = self.hot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            hot.top(HOT_PARTITIONS)
+            let mut hot = self.hot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            hot.top(HOT_PARTITIONS, Instant::now())
         };
         for ((account, table, partition), count) in top {
             let labels = [("account", &*account), ("table", &*table), ("partition", &*partition)].map(text_of);
@@ -226,13 +226,13 @@ impl Metrics {
             standby_serving, "1 if a standby serves reads of the secondary endpoint, else 0", serving;
             standby_lag_seconds, "How far a standby is behind what is known of the primary", lag;
             last_sync_time_seconds, "What was acknowledged before this moment is visible on the secondary endpoint", last_sync;
-            node_up, "1 if the database could be reached when it was tried last, else 0", up;
+            node_up, "1 if the database could be reached when it was tried last and has the tables of the first node, else 0", up;
             pool_size, "Most connections to the database", size;
             pool_in_use, "Connections to the database that are in use", in_use;
             pool_waiting, "Requests that wait for a connection", waiting;
             pool_timeouts, "Requests that waited for a connection in vain", timeouts;
             requests_at_owner, "Requests that were sent to the node that has their partition", at_owner;
-            hot_partition_requests, "Recent requests on the most requested partitions", hot;
+            hot_partition_requests, "Requests to the partitions that are requested most now: those of about the last 90 seconds", hot;
             // Only an emulator has them.
             injected_faults, "Requests that met a fault which was asked for", self.faults.clone();
         }

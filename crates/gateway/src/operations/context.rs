@@ -21,6 +21,6 @@ pub struct Context<'a> {
     /// The metadata level of the response.
     pub metadata: Metadata,
     pub prefer: Option<Prefer>,
-    /// Table and partition of the request body, for the metrics.
+    /// Table and partition of the request body or of its filter, for the metrics.
     pub partition: OnceLock<(String, String)>,
 }

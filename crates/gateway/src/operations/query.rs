@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use http::{HeaderName, StatusCode};
 use table_service_model::entity::Entity;
 use table_service_model::error::RequestError;
-use table_service_model::filter::Filter;
+use table_service_model::filter::{Dialect, Filter, Plan};
 use table_service_model::json::Metadata;
 use table_service_model::limits::PAGE_BYTES;
 use table_service_model::projection::Projection;
@@ -63,9 +63,14 @@ pub async fn query(context: &Context<'_>, table: &str, memory: &mut Share) -> Re
         Metadata::Minimal => Some("minimal"),
         Metadata::Full => None,
     };
+    let partition = filter.as_deref().and_then(partition);
+    if let Some(partition) = &partition {
+        _ = context.partition.set((table.to_owned(), partition.clone()));
+    }
     let page = Page {
         table,
         filter: filter.as_deref(),
+        partition: partition.as_deref(),
         select,
         top,
         from: from.as_deref(),
@@ -98,6 +103,13 @@ pub async fn query(context: &Context<'_>, table: &str, memory: &mut Share) -> Re
             .with_text(NEXT_ROW_KEY, &token::seal(&row_key));
     }
     Ok(reply)
+}
+
+/// Returns the one partition in which everything is that a filter can find, if it names it.
+fn partition(filter: &str) -> Option<String> {
+    // Every filter of the service's dialect has the same meaning in the other one.
+    let plan = Plan::new(Filter::parse(filter, None, Dialect::Extended).ok()?);
+    plan.partition().map(str::to_owned)
 }
 
 /// The answer to a query, while it is made.

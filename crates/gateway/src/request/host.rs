@@ -79,6 +79,19 @@ impl Host {
         self.name.starts_with('[') || self.name.parse::<Ipv4Addr>().is_ok()
     }
 
+    /// Returns whether no page on the web can have this name: it is an address, has no dot, or ends as names of private networks do.
+    /// Whoever has any other name can let it lead to this machine (DNS rebinding).
+    pub fn is_local(&self) -> bool {
+        // As in RFC 6761, 6762 and 8375, and what ICANN has reserved. Docker, Podman and Kubernetes have names of these kinds.
+        const ENDS: [&str; 6] = ["localhost", "local", "internal", "test", "home.arpa", "lan"];
+        let name = self.name.trim_end_matches('.');
+        let has_end = |end: &&str| {
+            name.strip_suffix(end)
+                .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        };
+        self.is_address() || !name.contains('.') || ENDS.iter().any(has_end)
+    }
+
     pub fn has_port(&self) -> bool {
         self.text.len() > self.name.len()
     }
@@ -87,6 +100,31 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_the_internet_are_not_local() {
+        for (text, is_local) in [
+            ("127.0.0.1:10002", true),
+            ("192.168.1.7", true),
+            ("[::1]:10002", true),
+            ("localhost:10002", true),
+            ("LOCALHOST.", true),
+            ("devstoreaccount1.table.localhost", true),
+            ("azurite", true),
+            ("my_service-1:10002", true),
+            ("host.docker.internal", true),
+            ("azurite.default.svc.cluster.local", true),
+            ("evil.example.com", false),
+            ("devstoreaccount1.table.evil.com", false),
+            ("localhost.evil.com", false),
+            ("evil-localhost.com", false),
+            ("127.0.0.1.evil.com", false),
+            ("notlocal.mylocalhost", false),
+            ("evil.com.", false),
+        ] {
+            assert_eq!(Host::parse(text).unwrap().is_local(), is_local, "{text}");
+        }
+    }
 
     #[test]
     fn a_host_is_a_name_or_an_address_with_or_without_a_number() {

@@ -7,6 +7,7 @@
 
 mod access;
 mod batches;
+mod certificates;
 mod clients;
 mod entities;
 mod expiry;

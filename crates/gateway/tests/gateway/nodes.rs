@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use raw_http::{Answer, Client};
-use system_tests::{Database, wait_until};
+use system_tests::{Database, Session, wait_until};
 
 use crate::gateway::{Gateway, program, url};
 use crate::way::{Passage, Way};
@@ -71,16 +71,20 @@ fn is_busy(answer: &Answer) {
 #[test]
 fn data_operations_are_spread_and_tables_belong_to_the_first() {
     let databases = [Database::new(), Database::new()];
+    let sessions = [&databases[0], &databases[1]].map(|database| database.session("superuser"));
+    sessions[1].run("SELECT table_service.create_table('More')");
+    for (number, session) in (0..).zip(&sessions) {
+        pose_as_server(session, number);
+        session.run("SET allow_system_table_mods = on; DELETE FROM pg_catalog.pg_dist_shard");
+    }
     let urls = [&databases[0], &databases[1]].map(|database| url(database.cluster(), database.name(), "postgres"));
     let gateway = Gateway::start(&["--database-url", &urls[0], "--database-url", &urls[1]]);
     let client = gateway.client();
-    client.post("Tables", "{\"TableName\":\"Things\"}").expect(201);
-    let sessions = [&databases[0], &databases[1]].map(|database| database.session("superuser"));
+    client.post("Tables", "{\"TableName\":\"More\"}").expect(201);
     let count = "SELECT count(*) FROM pg_tables WHERE schemaname = 'table_service_data'";
-    assert_eq!(sessions[0].value::<i64>(count, &[]), 1);
-    assert_eq!(sessions[1].value::<i64>(count, &[]), 0);
+    assert_eq!(sessions[0].value::<i64>(count, &[]), 2);
+    assert_eq!(sessions[1].value::<i64>(count, &[]), 2);
 
-    sessions[1].run("SELECT table_service.create_table('Things'); SELECT table_service.create_table('Other')");
     for (session, name) in sessions.iter().zip(["one", "two"]) {
         session.run(&format!(
             "SELECT table_service.insert_entity('Things', 'p', 'r', '{{\"Name\": \"{name}\"}}')"
@@ -95,7 +99,7 @@ fn data_operations_are_spread_and_tables_belong_to_the_first() {
 
     for _ in 0..4 {
         let tables = client.get("Tables").expect(200).json();
-        assert_eq!(tables["value"].as_array().unwrap().len(), 1, "{tables}");
+        assert_eq!(tables["value"].as_array().unwrap().len(), 2, "{tables}");
     }
     let policies = "<SignedIdentifiers><SignedIdentifier><Id>x</Id><AccessPolicy><Permission>r</Permission></AccessPolicy>\
                     </SignedIdentifier></SignedIdentifiers>";
@@ -108,8 +112,8 @@ fn data_operations_are_spread_and_tables_belong_to_the_first() {
     }
     let stored = "SELECT jsonb_array_length(table_service.get_access_policies('Things')::jsonb)::bigint";
     assert_eq!(sessions[0].value::<i64>(stored, &[]), 1);
-    assert_eq!(sessions[1].value::<i64>(stored, &[]), 0);
-    client.send("DELETE", "Tables('Things')", &[], b"").expect(204);
+    client.send("DELETE", "Tables('More')", &[], b"").expect(204);
+    assert_eq!(sessions[0].value::<i64>(count, &[]), 1);
     assert_eq!(sessions[1].value::<i64>(count, &[]), 2);
 
     let ready = gateway.admin("/ready").expect(200);
@@ -247,7 +251,7 @@ struct Cluster {
     way: Way,
 }
 
-/// The catalogs of Citus, as far as `shard_map` reads them.
+/// The catalogs of Citus, as far as `shard_map` and the gateway read them.
 const CATALOGS: &str = "
     SET allow_system_table_mods = on;
     CREATE TABLE pg_catalog.pg_dist_partition AS
@@ -256,10 +260,21 @@ const CATALOGS: &str = "
     CREATE TABLE pg_catalog.pg_dist_shard AS
         SELECT 'table_service_data.\"Things\"'::regclass AS logicalrelid, s.*
         FROM (VALUES (1::bigint, '-2147483648', '-1'), (2, '0', '2147483647')) AS s (shardid, shardminvalue, shardmaxvalue);
-    CREATE TABLE pg_catalog.pg_dist_placement AS SELECT n::bigint AS shardid, 1 AS shardstate, n AS groupid FROM generate_series(1, 2) AS n;
+    CREATE TABLE pg_catalog.pg_dist_placement AS SELECT n::bigint AS shardid, 1 AS shardstate, n - 1 AS groupid FROM generate_series(1, 2) AS n;
     CREATE TYPE pg_catalog.noderole AS ENUM ('primary');
     CREATE TABLE pg_catalog.pg_dist_node AS
-        SELECT n AS groupid, 'server' || n AS nodename, 5432 AS nodeport, 'primary'::pg_catalog.noderole AS noderole FROM generate_series(1, 2) AS n;";
+        SELECT n AS groupid, 'server' || n AS nodename, 5432 AS nodeport, 'primary'::pg_catalog.noderole AS noderole,
+            true AS isactive, true AS hasmetadata, true AS metadatasynced
+        FROM generate_series(0, 1) AS n;";
+
+/// Makes the table Things, and the catalogs of a server of a cluster.
+fn pose_as_server(session: &Session, number: i32) {
+    session.run("SELECT table_service.create_table('Things')");
+    session.run(CATALOGS);
+    session.run(&format!(
+        "CREATE TABLE pg_catalog.pg_dist_local_group AS SELECT {number} AS groupid"
+    ));
+}
 
 /// The hashes of these PartitionKeys are negative, and positive (`partition_hash`).
 const PARTITIONS: [[&str; 2]; 2] = [["p2", "0123456789a"], ["p1", "p3"]];
@@ -267,14 +282,9 @@ const PARTITIONS: [[&str; 2]; 2] = [["p2", "0123456789a"], ["p1", "p3"]];
 impl Cluster {
     fn start() -> Cluster {
         let databases = [Database::new(), Database::new()];
-        for (number, database) in databases.iter().enumerate() {
+        for (number, database) in (0..).zip(&databases) {
             let session = database.session("superuser");
-            session.run("SELECT table_service.create_table('Things')");
-            session.run(CATALOGS);
-            session.run(&format!(
-                "CREATE TABLE pg_catalog.pg_dist_local_group AS SELECT {} AS groupid",
-                number + 1
-            ));
+            pose_as_server(&session, number);
             for key in PARTITIONS.iter().flatten() {
                 session.run(&format!(
                     "SELECT table_service.insert_entity('Things', '{key}', 'r', '{{\"Server\": {number}}}')"
@@ -312,6 +322,24 @@ impl Cluster {
         wait_until("calls go to the node of their partition", || {
             (0..10).all(|_| partition_keys.iter().all(|key| self.server_of(key) == server))
         });
+    }
+
+    /// Changes the catalogs of a server.
+    fn change(&self, server: usize, sql: &str) {
+        let session = self.databases[server].session("superuser");
+        session.run(&format!("SET allow_system_table_mods = on; {sql}"));
+    }
+
+    /// Waits until `/ready` says this of the second node, which is not used then.
+    fn wait_until_it_is_out(&self, why: &str) {
+        let line = format!("/{}: not asked: {why}", self.databases[1].name());
+        wait_until("the node is no member any more", || {
+            let ready = self.gateway.admin("/ready").expect(200);
+            ready.text().lines().any(|found| found.ends_with(&line))
+        });
+        for key in PARTITIONS.iter().flatten() {
+            assert_eq!(self.server_of(key), 0);
+        }
     }
 
     fn at_owner(&self) -> f64 {
@@ -355,7 +383,7 @@ fn an_old_map_is_read_again_and_a_lost_node_is_not_asked() {
     for database in &cluster.databases {
         database
             .session("superuser")
-            .run("SET allow_system_table_mods = on; UPDATE pg_catalog.pg_dist_placement SET groupid = 2");
+            .run("SET allow_system_table_mods = on; UPDATE pg_catalog.pg_dist_placement SET groupid = 1");
     }
     cluster.wait_until_read_from(&PARTITIONS[0], 1);
     cluster.way.set(Passage::Cut);
@@ -365,4 +393,101 @@ fn an_old_map_is_read_again_and_a_lost_node_is_not_asked() {
             read.status == 200 && read.json()["Server"] == 0
         })
     });
+}
+
+#[test]
+fn a_node_that_has_left_the_cluster_is_not_asked() {
+    let cluster = Cluster::start();
+    cluster.wait_until_read_from(&PARTITIONS[1], 1);
+    // It could not be reached when it was removed, so it has its tables and its catalogs still.
+    cluster.change(0, "DELETE FROM pg_catalog.pg_dist_node WHERE groupid = 1");
+    cluster.wait_until_it_is_out("the cluster of the first node does not list it: pg_dist_node");
+    let [_, [key, _]] = PARTITIONS;
+    let address = format!("Things(PartitionKey='{key}',RowKey='r')");
+    cluster
+        .client
+        .send("DELETE", &address, &[("If-Match", "*")], b"")
+        .expect(204);
+    cluster.client.get(&address).expect(404);
+    assert!(
+        cluster
+            .gateway
+            .log()
+            .contains("the node is no member, and is not asked")
+    );
+
+    cluster.change(
+        0,
+        &format!("SELECT table_service.insert_entity('Things', '{key}', 'r', '{{\"Server\": 0}}')"),
+    );
+    let back = "INSERT INTO pg_catalog.pg_dist_node SELECT 1, nodename, nodeport, noderole, isactive, true, true FROM pg_catalog.pg_dist_node";
+    cluster.change(
+        0,
+        &format!("{back}; UPDATE pg_catalog.pg_dist_node SET nodename = 'server' || groupid"),
+    );
+    cluster.wait_until_read_from(&PARTITIONS[1], 1);
+    cluster.change(0, "UPDATE pg_catalog.pg_dist_node SET isactive = groupid = 0");
+    cluster.wait_until_it_is_out("the cluster of the first node does not use it: pg_dist_node");
+}
+
+/// After `disable_citus` the first server has all tables, and the others have none.
+#[test]
+fn no_request_fails_because_the_tables_are_not_distributed_any_more() {
+    let cluster = Cluster::start();
+    cluster.wait_until_read_from(&PARTITIONS[1], 1);
+    cluster.change(
+        1,
+        "DELETE FROM pg_catalog.pg_dist_partition; DROP TABLE table_service_data.\"Things\"",
+    );
+    cluster.change(0, "DELETE FROM pg_catalog.pg_dist_partition");
+    let [_, [key, _]] = PARTITIONS;
+    let address = format!("Things(PartitionKey='{key}',RowKey='r')");
+    // The gateway does not know it yet.
+    for row in 0..10 {
+        assert_eq!(cluster.server_of(key), 0);
+        let filter = format!("Things()?$filter=PartitionKey%20eq%20'{key}'");
+        cluster.client.get(&filter).expect(200);
+        let body = format!("{{\"PartitionKey\":\"{key}\",\"RowKey\":\"{row}\"}}");
+        cluster.client.post("Things", &body).expect(201);
+    }
+    cluster
+        .client
+        .send("DELETE", &address, &[("If-Match", "*")], b"")
+        .expect(204);
+    let gone = "SELECT NOT EXISTS (SELECT FROM table_service_data.\"Things\" WHERE row_key = 'r' AND partition_key = '";
+    let session = cluster.databases[0].session("superuser");
+    assert!(session.value::<bool>(&format!("{gone}{key}')"), &[]));
+    session.run(&format!(
+        "SELECT table_service.insert_entity('Things', '{key}', 'r', '{{\"Server\": 0}}')"
+    ));
+    cluster.wait_until_it_is_out("the tables of the first node are not distributed");
+    cluster.client.get("Nothing").expect(404);
+}
+
+#[test]
+fn another_database_is_never_asked_for_the_tables_of_the_first() {
+    let databases = [Database::new(), Database::new()];
+    for database in &databases {
+        database
+            .session("superuser")
+            .run("SELECT table_service.create_table('Things')");
+    }
+    let stray = databases[1].session("superuser");
+    stray.run("SELECT table_service.insert_entity('Things', 'p', 'r', '{}')");
+    let urls = [&databases[0], &databases[1]].map(|database| url(database.cluster(), database.name(), "postgres"));
+    let gateway = Gateway::start(&["--database-url", &urls[0], "--database-url", &urls[1]]);
+    let client = gateway.client();
+    for _ in 0..6 {
+        client.get("Things(PartitionKey='p',RowKey='r')").expect(404);
+    }
+    let ready = gateway.admin("/ready").expect(200);
+    let line = ready
+        .text()
+        .lines()
+        .find(|line| line.contains(databases[1].name()))
+        .unwrap();
+    assert!(
+        line.contains(": not asked: it is another database than the first node's"),
+        "{line}"
+    );
 }

@@ -1,7 +1,11 @@
 //! Tables, URL styles, endpoints, headers (semantics 3, 4.1 to 4.3, 4.9 to 4.11).
 
-use crate::gateway::Service;
 use raw_http::ACCOUNT;
+use table_service_model::Ticks;
+use table_service_model::access::{Permissions, TableSas};
+
+use crate::access::with_query;
+use crate::gateway::Service;
 
 #[test]
 fn a_table_is_created_as_the_client_prefers() {
@@ -401,4 +405,32 @@ fn an_error_is_in_the_form_that_the_client_reads() {
             "MediaTypeNotSupported",
             "None of the provided media types are supported",
         );
+}
+
+#[test]
+fn the_nearest_name_is_for_clients_that_may_list_tables() {
+    let service = Service::with_table("Employees");
+    let client = &service.client;
+    let of = |answer: raw_http::Answer| {
+        assert_eq!(answer.status, 404, "{}", answer.text());
+        answer.header("x-table-service-hint").map(str::to_owned)
+    };
+    let hint = Some("There is no table \"Employes\". The nearest name is \"Employees\".".to_owned());
+    assert_eq!(of(client.get("Employes")), hint);
+    assert_eq!(
+        of(client.post("Employes", r#"{"PartitionKey":"p","RowKey":"r"}"#)),
+        hint
+    );
+    assert_eq!(of(client.send("DELETE", "Tables('Employes')", &[], b"")), hint);
+    // Whoever may use one table does not learn the names of others.
+    let of_table = TableSas::new("2019-02-02", "employes")
+        .permissions(Permissions::parse("r").unwrap())
+        .expiry(Ticks::parse("2099-01-01").unwrap())
+        .sign(&client.account)
+        .unwrap()
+        .to_query();
+    assert_eq!(
+        of(with_query(client, "GET", &format!("Employes?{of_table}"), &[], "")),
+        None
+    );
 }

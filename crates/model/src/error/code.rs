@@ -61,6 +61,7 @@ codes! {
     AuthorizationServiceMismatch => 403, No;
     AuthorizationSourceIPMismatch => 403, No;
     CommandsInBatchActOnDifferentPartitions => 400, No;
+    Conflict => 409, No;
     CorsPreflightFailure => 403, No;
     DuplicatePropertiesSpecified => 400, No;
     EntityAlreadyExists => 409, No;
@@ -116,9 +117,25 @@ impl Code {
             "23505" => Code::EntityAlreadyExists,
             "42P01" => Code::TableNotFound,
             "42P07" => Code::TableAlreadyExists,
+            // A view or a foreign key depends on a table, a row on an entity. PostgreSQL 18 has 23001 for some of them.
+            "2BP01" | "23503" | "23001" => Code::Conflict,
+            // What users have defined: a policy that calls itself, a collation that is not clear, a generated column.
+            "42P17" | "42P21" | "42P22" | "428C9" => Code::InvalidInput,
             state if state.starts_with("53") || state.starts_with("08") => Code::ServerBusy,
             state if is_of_user(state) => Code::InvalidInput,
             _ => Code::InternalError,
+        }
+    }
+
+    /// Returns the code of an error that PostgreSQL raised in a function of a user, such as a trigger. What it says of tables and keys is not
+    /// about those of the request.
+    pub fn of_function_of_user(sqlstate: &str) -> Code {
+        match Code::of_sqlstate(sqlstate) {
+            Code::InternalError if matches!(sqlstate.get(..2), Some("58" | "XX")) => Code::InternalError,
+            Code::EntityAlreadyExists | Code::InternalError | Code::TableAlreadyExists | Code::TableNotFound => {
+                Code::InvalidInput
+            }
+            code => code,
         }
     }
 
@@ -129,13 +146,14 @@ impl Code {
 
 /// The classes of SQLSTATEs that PostgreSQL has for faults, of a statement or of the server. Of its other classes, a
 /// statement without a fault only meets what constraints, triggers and functions of users raise.
-const FAULTS: [&str; 34] = [
-    "00", "01", "02", "03", "08", "09", "0A", "0B", "0F", "0L", "0P", "0Z", "24", "25", "26", "27", "28", "2B", "2D",
-    "34", "3B", "3D", "3F", "40", "42", "53", "54", "55", "57", "58", "72", "F0", "HV", "XX",
+const FAULTS: [&str; 31] = [
+    "00", "01", "02", "03", "08", "09", "0A", "0B", "0F", "0L", "0P", "0Z", "24", "25", "26", "27", "28", "2B", "34",
+    "3B", "3D", "3F", "40", "42", "53", "57", "58", "72", "F0", "HV", "XX",
 ];
 
-/// Returns whether an error comes from a constraint, a trigger or a function of a user: a value that it refuses (classes
-/// 22 and 23), P0001 of RAISE, or a code that PostgreSQL does not know.
+/// Returns whether an error comes from a constraint, a trigger, an index or a function of a user: a value that it refuses (classes
+/// 22 and 23), one that is too long for an index (54), a publication that does not allow a delete (55), P0001 of RAISE, or a code that
+/// PostgreSQL does not know.
 fn is_of_user(sqlstate: &str) -> bool {
     let class = sqlstate.get(..2).unwrap_or_default();
     !FAULTS.contains(&class)
@@ -190,7 +208,13 @@ mod tests {
             ("23502", Code::PropertiesNeedValue),
             ("23505", Code::EntityAlreadyExists),
             ("22012", Code::InvalidInput),
-            ("23503", Code::InvalidInput),
+            ("23503", Code::Conflict),
+            ("23001", Code::Conflict),
+            ("2BP01", Code::Conflict),
+            ("2D000", Code::InvalidInput),
+            ("42P17", Code::InvalidInput),
+            ("54000", Code::InvalidInput),
+            ("55000", Code::InvalidInput),
             ("23514", Code::InvalidInput),
             ("23P01", Code::InvalidInput),
             ("44000", Code::InvalidInput),
@@ -200,6 +224,40 @@ mod tests {
             ("UX001", Code::InvalidInput),
         ] {
             assert_eq!(Code::of_sqlstate(sqlstate), code, "{sqlstate}");
+        }
+    }
+
+    #[test]
+    fn what_functions_of_users_raise_is_no_fault_of_the_server() {
+        for class in [
+            "0A", "21", "22", "23", "25", "26", "2B", "2D", "38", "39", "3F", "42", "44", "54", "55", "HV", "P0",
+        ] {
+            let code = Code::of_function_of_user(&format!("{class}001"));
+            assert_eq!(
+                code,
+                match class {
+                    "23" => Code::Conflict,
+                    _ => Code::InvalidInput,
+                }
+            );
+        }
+        for (sqlstate, code) in [
+            // These are about other tables.
+            ("42P01", Code::InvalidInput),
+            ("42P07", Code::InvalidInput),
+            ("23505", Code::InvalidInput),
+            ("23502", Code::PropertiesNeedValue),
+            ("23503", Code::Conflict),
+            ("42501", Code::AuthorizationFailure),
+            ("57014", Code::OperationTimedOut),
+            ("40001", Code::ServerBusy),
+            ("25006", Code::ServerBusy),
+            ("53200", Code::ServerBusy),
+            ("08006", Code::ServerBusy),
+            ("58030", Code::InternalError),
+            ("XX000", Code::InternalError),
+        ] {
+            assert_eq!(Code::of_function_of_user(sqlstate), code, "{sqlstate}");
         }
     }
 }

@@ -28,6 +28,11 @@ catalog! {
             code: HostInformationNotPresent, stage: FrontEnd,
             message: "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line.",
         }
+        /// A request to an emulator under a name that a page on the web may have led there.
+        HostNotAllowed { name: String } => {
+            code: AuthorizationFailure, stage: FrontEnd,
+            message: "This emulator does not answer under the name {name}, because the key of its account is public and a web page can have any name of the Internet: use localhost or an address, or start it with --allowed-host {name}.",
+        }
         QueryParameterInvalid { name: &'static str } => {
             code: InvalidQueryParameterValue, stage: FrontEnd,
             message: "Value for one of the query parameters specified in the request URI is invalid.",
