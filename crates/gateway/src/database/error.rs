@@ -78,15 +78,21 @@ impl Diagnosis {
                 hint: Some(error.message().to_owned()),
                 ..Failure::from(Error::EntityAlreadyExists)
             },
-            _ => Failure {
-                code,
-                message: error.message().to_owned(),
-                stage: Stage::BackEnd,
+            Code::Conflict => Failure {
                 hint: match error.code().code() {
                     // It names the views and tables that depend on the table.
                     "2BP01" => error.detail().map(|detail| detail.replace('\n', "; ")),
                     _ => error.hint().map(str::to_owned),
                 },
+                ..Failure::from(RequestError::HasDependents {
+                    message: error.message().to_owned(),
+                })
+            },
+            _ => Failure {
+                code,
+                message: error.message().to_owned(),
+                stage: Stage::BackEnd,
+                hint: error.hint().map(str::to_owned),
                 other_tables: None,
             },
         };

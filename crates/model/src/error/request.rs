@@ -109,6 +109,11 @@ catalog! {
             message: "This emulator serves tables only: it has no {service} service.",
         }
 
+        /// An object of a user depends on the table or the entity; the message is PostgreSQL's.
+        HasDependents { message: String } => {
+            code: Conflict, stage: BackEnd,
+            message: "{message}",
+        }
         WriteOnSecondary => {
             code: InsufficientAccountPermissions, stage: FrontEnd,
             message: "Write operations are not allowed.",
