@@ -112,9 +112,9 @@ fn without_values(
             ContextKind::InvalidArg if knows(program, text) => text.clone(),
             // An unknown argument may be a mistyped option.
             ContextKind::InvalidArg if text.starts_with('-') => secret::shown(text),
-            ContextKind::InvalidSubcommand if is_mistyped => text.clone(),
+            ContextKind::InvalidSubcommand if is_mistyped || program.find_subcommand(text).is_some() => text.clone(),
             ContextKind::InvalidArg | ContextKind::InvalidSubcommand => described(text, arguments),
-            _ if is_harmless => printable::escaped(text),
+            _ if is_harmless && is_short(text) => printable::escaped(text),
             _ => secret::describe(text),
         };
         error.insert(kind, ContextValue::String(shown));
@@ -134,6 +134,11 @@ fn described(text: &str, arguments: &[OsString]) -> String {
         "{}{place}, not shown because it may be a secret",
         secret::describe(text)
     )
+}
+
+/// Returns whether a text has the characters and the length of a moment or a duration: no key of an account has, wherever it stands.
+fn is_short(text: &str) -> bool {
+    text.len() <= 40 && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.: ".contains(c))
 }
 
 /// Returns whether an argument that clap shows so has this name.

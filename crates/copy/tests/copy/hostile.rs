@@ -32,14 +32,13 @@ fn bad_lines_go_to_the_rejects_file_with_their_reason() {
             text(&rejects),
         ];
         let said = ends_with(3, &arguments);
-        assert!(said.contains("2 written, 0 skipped, 5 rejected"), "{said}");
+        assert!(said.contains("3 written, 0 skipped, 4 rejected"), "{said}");
         let lines = std::fs::read_to_string(&rejects).unwrap();
         for reason in [
             "record 2",
             "PropertiesNeedValue",
             "OutOfRangeInput",
             "'RowKey' parameter of value 'a/b'",
-            "nested",
         ] {
             assert!(lines.contains(reason), "{reason}: {lines}");
         }
@@ -96,7 +95,7 @@ fn a_table_with_policies_is_a_target_and_what_takes_no_writes_is_none() {
     ));
     let to = database_url(&database).replace("postgres@", &format!("{role}@"));
     succeeds(&quietly(text(&from), &to, &[]));
-    succeeds(&verifying(text(&from), &to, &[]));
+    succeeds(&verifying(text(&from), &to, &["--row-security"]));
 
     session.run(&format!(
         "ALTER TABLE {table} DISABLE ROW LEVEL SECURITY; REVOKE INSERT ON {table} FROM {role}"
