@@ -266,8 +266,8 @@ fn long_numbers() {
 }
 
 #[test]
-fn a_hundred_megabytes_take_little_memory() {
-    takes_little_memory(100 * MEGABYTE, &[LARGE[0]]);
+fn sixty_megabytes_take_little_memory() {
+    takes_little_memory(60 * MEGABYTE, &[LARGE[0]]);
 }
 
 #[test]

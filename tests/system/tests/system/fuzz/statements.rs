@@ -257,6 +257,12 @@ impl Statements<'_> {
                 let condition = self.pick(&["'*'", "'*'", "NULL", "'x'"]);
                 format!("ROW({operation}, {row_key}, {bag}, {condition})")
             }
+            "oid" => self.pick(&[
+                "0",
+                "4294967295",
+                "'pg_class'::regclass",
+                "(SELECT max(c.oid) FROM pg_class AS c)",
+            ]),
             "record" => {
                 return self.pick(&[
                     "ROW()",
