@@ -514,8 +514,6 @@ fn a_schema_in_the_place_of_the_extensions_is_refused() {
         CREATE TYPE table_service.batch_operation AS (operation text, row_key text, properties table_service.properties, if_match text);
         CREATE FUNCTION table_service.entity_is_valid(text, text, timestamptz, table_service.properties) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN true;
         CREATE FUNCTION table_service.rising_timestamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
-        CREATE FUNCTION table_service.note_definition(oid) RETURNS void LANGUAGE sql RETURN NULL;
-        CREATE FUNCTION table_service.refuse_taken_names(oid, oid) RETURNS void LANGUAGE sql RETURN NULL;
         CREATE FUNCTION table_service.property_index_key(text, text, table_service.properties, text) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN ''::bytea;
         CREATE FUNCTION table_service.expires_at(timestamptz, table_service.properties, text, bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE RETURN $1;
         CREATE TABLE table_service_data.\"Evil\" OF table_service.entity (PRIMARY KEY (partition_key, row_key));
