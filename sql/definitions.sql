@@ -1,7 +1,7 @@
 -- What tells the readers of change feeds that a relation has become a table of the service, has another name, or is none any more: notes
 -- in PostgreSQL's log. Only what concerns these tables calls the library, so no other definition needs it. With ENABLE ALWAYS a session with
 -- session_replication_role = 'replica' notes its definitions too.
-CREATE FUNCTION table_service.note_definitions() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $notes$
+CREATE FUNCTION table_service.note_definitions() RETURNS event_trigger LANGUAGE plpgsql AS $notes$
 DECLARE
     changed pg_catalog.oid;
 BEGIN
@@ -17,7 +17,7 @@ BEGIN
                 OR c.reloftype OPERATOR(pg_catalog.=) (SELECT t.oid FROM pg_catalog.pg_type AS t JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) t.typnamespace
                     WHERE t.typname OPERATOR(pg_catalog.=) 'entity' AND n.nspname OPERATOR(pg_catalog.=) 'table_service'))
     LOOP
-        PERFORM table_service.note_definition(changed);
+        PERFORM pg_catalog.table_service_note_definition(changed);
     END LOOP;
 END
 $notes$;

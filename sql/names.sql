@@ -1,8 +1,10 @@
 -- In table_service_data no two relations have names that differ in case only, because functions find tables regardless of case, and none is
 -- called Tables. This event trigger refuses every statement that would make one, also those of superusers and of
 -- session_replication_role = 'replica'. Its function needs the extension's library only for relations of that schema: a server that lacks the
--- library refuses nothing else, and drops the extension.
-CREATE FUNCTION table_service.keep_names_apart() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $names$
+-- library refuses nothing else, and drops the extension. What it calls is in pg_catalog: the owner of a database can put another schema in the
+-- place of table_service, and would have own code run with the rights of whoever makes a table. All names have their schemas, so there is no
+-- SET search_path: PostgreSQL 15 ends the session if memory is missing for that.
+CREATE FUNCTION table_service.keep_names_apart() RETURNS event_trigger LANGUAGE plpgsql AS $names$
 DECLARE
     command record;
 BEGIN
@@ -16,7 +18,7 @@ BEGIN
         WHERE c.object_type OPERATOR(pg_catalog.=) 'extension'
             AND (pg_catalog.pg_identify_object(d.classid, d.objid, 0)).schema OPERATOR(pg_catalog.=) 'table_service_data'
     LOOP
-        PERFORM table_service.refuse_taken_names(command.class, command.object);
+        PERFORM pg_catalog.table_service_refuse_taken_names(command.class, command.object);
     END LOOP;
 END
 $names$;

@@ -62,13 +62,13 @@ CREATE FUNCTION table_service.query_feed(feed_name text, top bigint DEFAULT 1000
     LANGUAGE c AS 'MODULE_PATHNAME', 'query_feed_wrapper';
 CREATE FUNCTION table_service.mark_change_feed(feed_name text, mark text) RETURNS text
     LANGUAGE c AS 'MODULE_PATHNAME', 'mark_change_feed_wrapper';
-CREATE FUNCTION table_service.note_definition(relation oid) RETURNS void
+CREATE FUNCTION pg_catalog.table_service_note_definition(relation oid) RETURNS void
     STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'note_definition_wrapper';
 
 -- What tells the readers of change feeds that a relation has become a table of the service, has another name, or is none any more: notes
 -- in PostgreSQL's log. Only what concerns these tables calls the library, so no other definition needs it. With ENABLE ALWAYS a session with
 -- session_replication_role = 'replica' notes its definitions too.
-CREATE FUNCTION table_service.note_definitions() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $notes$
+CREATE FUNCTION table_service.note_definitions() RETURNS event_trigger LANGUAGE plpgsql AS $notes$
 DECLARE
     changed pg_catalog.oid;
 BEGIN
@@ -84,7 +84,7 @@ BEGIN
                 OR c.reloftype OPERATOR(pg_catalog.=) (SELECT t.oid FROM pg_catalog.pg_type AS t JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) t.typnamespace
                     WHERE t.typname OPERATOR(pg_catalog.=) 'entity' AND n.nspname OPERATOR(pg_catalog.=) 'table_service'))
     LOOP
-        PERFORM table_service.note_definition(changed);
+        PERFORM pg_catalog.table_service_note_definition(changed);
     END LOOP;
 END
 $notes$;
@@ -93,15 +93,16 @@ ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS;
 CREATE EVENT TRIGGER table_service_drops ON sql_drop EXECUTE FUNCTION table_service.note_definitions();
 ALTER EVENT TRIGGER table_service_drops ENABLE ALWAYS;
 
-
-CREATE FUNCTION table_service.refuse_taken_names(class oid, object oid) RETURNS void
+CREATE FUNCTION pg_catalog.table_service_refuse_taken_names(class oid, object oid) RETURNS void
     STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'refuse_taken_names_wrapper';
 
 -- In table_service_data no two relations have names that differ in case only, because functions find tables regardless of case, and none is
 -- called Tables. This event trigger refuses every statement that would make one, also those of superusers and of
 -- session_replication_role = 'replica'. Its function needs the extension's library only for relations of that schema: a server that lacks the
--- library refuses nothing else, and drops the extension.
-CREATE FUNCTION table_service.keep_names_apart() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $names$
+-- library refuses nothing else, and drops the extension. What it calls is in pg_catalog: the owner of a database can put another schema in the
+-- place of table_service, and would have own code run with the rights of whoever makes a table. All names have their schemas, so there is no
+-- SET search_path: PostgreSQL 15 ends the session if memory is missing for that.
+CREATE FUNCTION table_service.keep_names_apart() RETURNS event_trigger LANGUAGE plpgsql AS $names$
 DECLARE
     command record;
 BEGIN
@@ -115,7 +116,7 @@ BEGIN
         WHERE c.object_type OPERATOR(pg_catalog.=) 'extension'
             AND (pg_catalog.pg_identify_object(d.classid, d.objid, 0)).schema OPERATOR(pg_catalog.=) 'table_service_data'
     LOOP
-        PERFORM table_service.refuse_taken_names(command.class, command.object);
+        PERFORM pg_catalog.table_service_refuse_taken_names(command.class, command.object);
     END LOOP;
 END
 $names$;
@@ -341,7 +342,7 @@ COMMENT ON EVENT TRIGGER table_service_names IS
     'Keeps the names of relations in table_service_data apart, and the reserved one free.';
 COMMENT ON FUNCTION table_service.keep_names_apart() IS
     'Is the function of this event trigger.';
-COMMENT ON FUNCTION table_service.refuse_taken_names(oid, oid) IS
+COMMENT ON FUNCTION pg_catalog.table_service_refuse_taken_names(oid, oid) IS
     'Refuses a name that a command has given to a relation in table_service_data, if another one has it in any case.';
 COMMENT ON EVENT TRIGGER table_service_definitions IS
     'Notes definitions of tables for the readers of change feeds, when a command ends.';
@@ -349,7 +350,7 @@ COMMENT ON EVENT TRIGGER table_service_drops IS
     'Notes for the readers of change feeds that tables are dropped.';
 COMMENT ON FUNCTION table_service.note_definitions() IS
     'Is the function of the event triggers that note definitions of tables for the readers of change feeds.';
-COMMENT ON FUNCTION table_service.note_definition(oid) IS
+COMMENT ON FUNCTION pg_catalog.table_service_note_definition(oid) IS
     'Notes in PostgreSQL''s log what a relation is as a table of the service, if the transaction has locked it.';
 COMMENT ON FUNCTION table_service.entity_passes(text, text, timestamptz, table_service.properties, text) IS
     'Tests an entity with the part of a filter that no key range covers.';

@@ -83,12 +83,12 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/definitions.sql",
     name = "definitions",
-    requires = [api::change_feeds::note_definition]
+    requires = [api::event_triggers::note_definition]
 );
 extension_sql_file!(
     "../sql/names.sql",
     name = "names",
-    requires = [api::tables::refuse_taken_names]
+    requires = [api::event_triggers::refuse_taken_names]
 );
 extension_sql_file!("../sql/comments.sql", name = "comments", finalize);
 

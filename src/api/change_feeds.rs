@@ -6,7 +6,6 @@ use table_service_model::{Error, Properties};
 
 use super::results::{ChangeFeeds, Changes, FeedRows};
 use crate::engine::change_feed::{self as engine, ChangeFeed};
-use crate::engine::feed_notes;
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
 use crate::postgres::error::raising;
@@ -234,13 +233,6 @@ fn mark_change_feed(feed_name: Option<TextArg<'_>>, mark: Option<TextArg<'_>>) -
         engine::require_one_server()?;
         Ok(ChangeFeed::find(feed)?.mark(mark)?.to_string())
     })
-}
-
-/// Notes in PostgreSQL's log what a relation is as a table of the service, if the transaction has locked it. The event triggers of the extension
-/// call it for relations that are created, altered or dropped.
-#[pg_extern(strict)]
-fn note_definition(relation: pg_sys::Oid) {
-    feed_notes::note_definition(relation);
 }
 
 /// Confirms all changes of a feed up to a position, when the transaction commits: they do not come again. Their part of

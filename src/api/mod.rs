@@ -8,6 +8,7 @@ pub mod change_feeds;
 pub mod contract;
 pub mod distribution;
 pub mod entities;
+pub mod event_triggers;
 pub mod expiry;
 pub mod filters;
 pub mod property_indexes;

@@ -14,7 +14,7 @@ use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, DATA_SCHEMA};
 use crate::postgres::citus::is_table;
 use crate::postgres::definition::{drop_objects, hold_names};
-use crate::postgres::error::{OrRaise, raising};
+use crate::postgres::error::raising;
 use crate::postgres::privileges::{current_role_name, may_create_in};
 use crate::postgres::raised::{has_sqlstate, message, rethrow, rethrow_with};
 use crate::postgres::settings;
@@ -184,15 +184,6 @@ fn delete(name: &str, if_exists: bool) -> Result<bool, Error> {
         }
         Err(error) => rethrow(error),
     }
-}
-
-/// Refuses a name that the command of an event trigger has given to a relation in `table_service_data`, if another relation there has it
-/// in any case, or if it is reserved. `class` and `object` say which object the command was about.
-///
-/// Raises `TableAlreadyExists` or `InvalidInput`. Called otherwise, it finds only what this transaction has done.
-#[pg_extern(strict)]
-fn refuse_taken_names(class: pg_sys::Oid, object: pg_sys::Oid) {
-    names::refuse_taken(class, object).or_raise();
 }
 
 /// Returns the tables of the service whose names pass a filter on `TableName`, ordered by their lower-case names.

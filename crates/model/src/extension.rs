@@ -7,9 +7,10 @@
 /// The question. It has no row in a database without the extension; else the two columns that [`Extension`] is made of.
 ///
 /// Nobody but a superuser makes functions in C, and the owner of an extension cannot take functions of others out of it. So if the
-/// extension's own schema has the name, and all functions of the extension are in this schema and of one library, then a call with the exact
-/// types of one of them is a call of the extension, whatever others have the name. Only one that begins with the same types, and has defaults
-/// for the rest, makes such a call ambiguous. The functions of event triggers are in another language, and no statement can call them.
+/// extension's own schema has the name, and all functions of the extension are in this schema or in `pg_catalog`, and of one library, then
+/// a call with the exact types of one of them is a call of the extension, whatever others have the name. Only one that begins with the same
+/// types, and has defaults for the rest, makes such a call ambiguous. The functions of event triggers are in another language, and no
+/// statement can call them.
 pub const LOOK: &str = "\
     WITH member AS ( \
         SELECT p.oid, p.proname, p.pronargs, p.proargtypes::pg_catalog.oid[] AS types, p.pronamespace, p.probin, l.lanname \
@@ -25,7 +26,8 @@ pub const LOOK: &str = "\
     SELECT e.extversion, CASE \
         WHEN n.nspname OPERATOR(pg_catalog.<>) 'table_service' OR NOT EXISTS (SELECT FROM member) THEN 'schema table_service' \
         ELSE (SELECT 'function ' OPERATOR(pg_catalog.||) s.oid::pg_catalog.regprocedure::pg_catalog.text FROM ( \
-            SELECT m.oid FROM member AS m WHERE m.lanname OPERATOR(pg_catalog.<>) 'c' OR m.pronamespace OPERATOR(pg_catalog.<>) n.oid \
+            SELECT m.oid FROM member AS m WHERE m.lanname OPERATOR(pg_catalog.<>) 'c' \
+                OR m.pronamespace OPERATOR(pg_catalog.<>) ALL (ARRAY[n.oid, 'pg_catalog'::pg_catalog.regnamespace::pg_catalog.oid]) \
                 OR m.probin OPERATOR(pg_catalog.<>) (SELECT pg_catalog.min(m.probin) FROM member AS m) \
             UNION ALL \
             SELECT p.oid FROM pg_catalog.pg_proc AS p JOIN member AS m ON p.proname OPERATOR(pg_catalog.=) m.proname \

@@ -12,6 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use anyhow::{Context, bail};
 use fs_err::File;
 
+use crate::background::Background;
 use crate::environment::{Environment, Result, root, run, step, text, write};
 use crate::runner::Runner;
 use crate::sdks::Programs;
@@ -87,6 +88,12 @@ pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
     Ok(())
 }
 
+/// Returns whether the programs of a release take a function of the extension that is not in C for a stranger's.
+fn knows_only_functions_in_c(source: &Path) -> Result<bool> {
+    let question = source.join("crates/model/src/extension.rs");
+    Ok(question.exists() && !fs_err::read_to_string(question)?.contains("event_trigger"))
+}
+
 /// The released versions before this one, and the commit of each.
 fn releases() -> Result<Vec<(String, String)>> {
     let path = root().join("sql/releases/commits");
@@ -143,8 +150,13 @@ impl Upgrades<'_> {
         let programs = Programs::here(self.environment)?;
         let gateway = self.environment.target().join("debug/table-service-gateway");
         self.work_together(&gateway, &old, &programs)?;
-        let programs = programs.in_directory(source.join("tests/sdk"));
-        self.work_together(&built.join("table-service-gateway"), self.environment, &programs)?;
+        let old_gateway = built.join("table-service-gateway");
+        if knows_only_functions_in_c(&source)? {
+            self.refuses(&old_gateway)?;
+        } else {
+            let programs = programs.in_directory(source.join("tests/sdk"));
+            self.work_together(&old_gateway, self.environment, &programs)?;
+        }
 
         headline(&format!(
             "The library of {THIS} under the objects of {release}, while a session has the old one open"
@@ -251,6 +263,22 @@ impl Upgrades<'_> {
         fs_err::remove_dir_all(&directory)?;
         let version = text(self.environment.command(gateway).arg("--version"))?;
         println!("ok: {version} with the extension of {}", postgres.pg_config().display());
+        Ok(())
+    }
+
+    /// A gateway that knows only functions in C refuses the extension of this version and names what it does not know, as the guide says.
+    fn refuses(&self, gateway: &Path) -> Result {
+        const SAYS: &str = "of the database is not of the extension table_service";
+        let directory = self.work.join("refused");
+        let service = Service::start(self.environment, directory.clone(), &[])?;
+        let mut command = self.environment.command(gateway);
+        let mut refusing = Background::start(command.args(service.command_line()), &directory, "gateway")?;
+        let log = directory.join("gateway.log");
+        refusing.wait_until(|| fs_err::read_to_string(&log).ok()?.contains(SAYS).then_some(()))?;
+        drop(refusing);
+        drop(service);
+        fs_err::remove_dir_all(&directory)?;
+        println!("ok: {} refuses the extension of {THIS}", gateway.display());
         Ok(())
     }
 

@@ -157,7 +157,10 @@ pub fn statements(objects: &[Object]) -> Result<String, String> {
 
 /// What `COMMENT ON` calls an object: nothing for a setting, and for an operator class also its family.
 fn targets(signature: &str, types: &[&str]) -> Vec<String> {
-    let own = |name: &str| format!("table_service.{name}");
+    let own = |name: &str| match name.starts_with("pg_catalog.") {
+        true => name.to_owned(),
+        false => format!("table_service.{name}"),
+    };
     let qualified = |name: &str| {
         let element = name.trim_end_matches("[]");
         if types.contains(&element) {

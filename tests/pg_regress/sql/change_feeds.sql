@@ -251,7 +251,7 @@ SELECT call, pg_temp.outcome('SELECT ' || call)
 FROM (VALUES
     ('query_feed(NULL)'), ('query_feed(''a b'')'), ('query_feed(''none'')'), ('query_feed(''all'', NULL)'), ('query_feed(''all'', -1)'),
     ('mark_change_feed(NULL, ''m'')'), ('mark_change_feed(''none'', ''m'')'), ('mark_change_feed(''all'', NULL)'), ('mark_change_feed(''all'', '''')'),
-    ('mark_change_feed(''all'', repeat(''x'', 257))'), ('mark_change_feed(''all'', repeat(''ä'', 128)) IS NULL'), ('note_definition(NULL)'), ('note_definition(0)')) AS v (call);
+    ('mark_change_feed(''all'', repeat(''x'', 257))'), ('mark_change_feed(''all'', repeat(''ä'', 128)) IS NULL'), ('table_service_note_definition(NULL)'), ('table_service_note_definition(0)')) AS v (call);
 BEGIN READ ONLY;
 SELECT count(*) > 0 AS is_read FROM query_feed('all');
 SELECT mark_change_feed('all', 'm');

@@ -78,8 +78,8 @@ SET session_replication_role = 'replica';
 SELECT pg_temp.outcome('CREATE TABLE table_service_data.orders ()');
 RESET session_replication_role;
 -- The function of the event trigger does nothing by itself: it finds no name that this transaction has given.
-SELECT refuse_taken_names('pg_class'::regclass, oid) FROM pg_class WHERE relname = 'Orders' AND relnamespace = 'table_service_data'::regnamespace;
-SELECT refuse_taken_names(1, 2), refuse_taken_names('pg_type'::regclass, 0), refuse_taken_names('pg_constraint'::regclass, 0), refuse_taken_names('pg_class'::regclass, 0);
+SELECT table_service_refuse_taken_names('pg_class'::regclass, oid) FROM pg_class WHERE relname = 'Orders' AND relnamespace = 'table_service_data'::regnamespace;
+SELECT table_service_refuse_taken_names(1, 2), table_service_refuse_taken_names('pg_type'::regclass, 0), table_service_refuse_taken_names('pg_constraint'::regclass, 0), table_service_refuse_taken_names('pg_class'::regclass, 0);
 
 -- The names of indexes: what others have taken keeps nobody from an index, an expiry or a table.
 CREATE VIEW table_service_data."ORDERS_a" AS SELECT 1 AS a;

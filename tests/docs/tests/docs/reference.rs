@@ -18,7 +18,7 @@ const OBJECTS: &str = r#"
 WITH members AS (
     SELECT classid, objid FROM pg_depend
     WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'table_service') AND deptype = 'e')
-SELECT concat(CASE p.prokind WHEN 'p' THEN 'procedure ' END, p.proname, '(', pg_get_function_arguments(p.oid), ')', ' → ' || pg_get_function_result(p.oid)),
+SELECT concat(CASE p.prokind WHEN 'p' THEN 'procedure ' END, CASE p.pronamespace WHEN 'pg_catalog'::regnamespace THEN 'pg_catalog.' END, p.proname, '(', pg_get_function_arguments(p.oid), ')', ' → ' || pg_get_function_result(p.oid)),
     obj_description(objid, 'pg_proc')
 FROM members JOIN pg_proc AS p ON classid = 'pg_proc'::regclass AND objid = p.oid
 UNION ALL

@@ -117,11 +117,11 @@ fn nobody_forges_a_definition_or_a_mark() {
         }
     }
     // A table that others may change before the commit is not noted.
-    stranger.run("BEGIN; SELECT note_definition('table_service_data.\"Items\"'::regclass)");
+    stranger.run("BEGIN; SELECT table_service_note_definition('table_service_data.\"Items\"'::regclass)");
     owner.run("ALTER TABLE table_service_data.\"Items\" RENAME TO \"Goods\"");
-    stranger.run("SELECT note_definition('table_service_data.\"Goods\"'::regclass)");
+    stranger.run("SELECT table_service_note_definition('table_service_data.\"Goods\"'::regclass)");
     owner.run("ALTER TABLE table_service_data.\"Goods\" RENAME TO \"Stock\"");
-    stranger.run("COMMIT; SELECT note_definition(1); SELECT note_definition(4294967295)");
+    stranger.run("COMMIT; SELECT table_service_note_definition(1); SELECT table_service_note_definition(4294967295)");
     let definitions = [
         "rename Bills {\"Before\":\"Orders\"}",
         "rename Orders {\"Before\":\"Bills\"}",
@@ -140,7 +140,8 @@ fn definitions_without_the_library_fail_for_tables_of_the_service_only() {
     let session = feeds.session("set-up");
     session.run("SELECT create_table('Orders')");
     // As if somebody had removed the file.
-    session.run("UPDATE pg_proc SET probin = '$libdir/no_such_library' WHERE proname = 'note_definition'");
+    session
+        .run("UPDATE pg_proc SET probin = '$libdir/no_such_library' WHERE proname = 'table_service_note_definition'");
     let session = feeds.session("without");
     session.run(
         "CREATE TABLE t (a int); ALTER TABLE t RENAME TO u; CREATE INDEX ON u (a); CREATE VIEW v AS SELECT * FROM u; CREATE SCHEMA s; ALTER TABLE u SET SCHEMA s;

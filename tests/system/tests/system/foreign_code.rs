@@ -506,21 +506,42 @@ fn a_schema_in_the_place_of_the_extensions_is_refused() {
     superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
     let owners = db.session_as(&owner, "owner");
     owners.run("CREATE EXTENSION table_service; SELECT table_service.create_table('Real')");
+    // The table comes first: while another schema has the name, nothing can be made in the schema of the tables.
     let planted = "
-        ALTER SCHEMA table_service RENAME TO old; CREATE SCHEMA table_service;
-        CREATE TYPE table_service.properties AS ENUM ('x');
-        CREATE TYPE table_service.entity AS
-            (partition_key text COLLATE \"C\", row_key text COLLATE \"C\", \"timestamp\" timestamptz, properties table_service.properties);
-        CREATE TYPE table_service.batch_operation AS (operation text, row_key text, properties table_service.properties, if_match text);
-        CREATE FUNCTION table_service.entity_is_valid(text, text, timestamptz, table_service.properties) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN true;
-        CREATE FUNCTION table_service.rising_timestamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
-        CREATE FUNCTION table_service.property_index_key(text, text, table_service.properties, text) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN ''::bytea;
-        CREATE FUNCTION table_service.expires_at(timestamptz, table_service.properties, text, bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE RETURN $1;
-        CREATE TABLE table_service_data.\"Evil\" OF table_service.entity (PRIMARY KEY (partition_key, row_key));
-        CREATE INDEX ON table_service_data.\"Evil\" (table_service.expires_at(\"timestamp\", properties, 'E', NULL))
-            WHERE table_service.expires_at(\"timestamp\", properties, 'E', NULL) IS NOT NULL;
-        INSERT INTO table_service_data.\"Evil\" VALUES ('p', 'r', now(), 'x')";
+        CREATE SCHEMA evil;
+        CREATE TYPE evil.properties AS ENUM ('x');
+        CREATE TYPE evil.entity AS (partition_key text COLLATE \"C\", row_key text COLLATE \"C\", \"timestamp\" timestamptz, properties evil.properties);
+        CREATE TYPE evil.batch_operation AS (operation text, row_key text, properties evil.properties, if_match text);
+        CREATE FUNCTION evil.entity_is_valid(text, text, timestamptz, evil.properties) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN true;
+        CREATE FUNCTION evil.rising_timestamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+        CREATE FUNCTION evil.property_index_key(text, text, evil.properties, text) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN ''::bytea;
+        CREATE FUNCTION evil.expires_at(timestamptz, evil.properties, text, bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE RETURN $1;
+        CREATE TABLE table_service_data.\"Evil\" OF evil.entity (PRIMARY KEY (partition_key, row_key));
+        CREATE INDEX ON table_service_data.\"Evil\" (evil.expires_at(\"timestamp\", properties, 'E', NULL))
+            WHERE evil.expires_at(\"timestamp\", properties, 'E', NULL) IS NOT NULL;
+        INSERT INTO table_service_data.\"Evil\" VALUES ('p', 'r', now(), 'x');
+        ALTER SCHEMA table_service RENAME TO old; ALTER SCHEMA evil RENAME TO table_service";
     owners.run(planted);
+    // Nor do functions run that look like those which the event triggers call.
+    owners.run(
+        "CREATE SEQUENCE table_service.ran; GRANT USAGE ON SEQUENCE table_service.ran TO PUBLIC; GRANT USAGE ON SCHEMA table_service TO PUBLIC;
+        DO $do$ BEGIN FOR f IN 1..8 LOOP EXECUTE format('CREATE FUNCTION table_service.%s RETURNS void LANGUAGE plpgsql AS $f$
+            BEGIN PERFORM pg_catalog.nextval(''table_service.ran''); END $f$', (ARRAY['note_definition(oid)', 'refuse_taken_names(oid, oid)',
+            'note_definition(integer)', 'table_service_note_definition(oid)', 'table_service_refuse_taken_names(oid, oid)',
+            'note_definition(anyelement)', 'refuse_taken_names(integer, integer)', 'refuse_taken_names(anyelement, anyelement)'])[f]); END LOOP; END $do$",
+    );
+    for session in [&superuser, &owners] {
+        for definition in [
+            "CREATE TABLE table_service_data.\"Mine\" (id int PRIMARY KEY)",
+            "CREATE TABLE table_service_data.\"Mine\" OF old.entity (PRIMARY KEY (partition_key, row_key))",
+            "ALTER TABLE table_service_data.\"Real\" RENAME TO \"Unreal\"",
+            "DROP TABLE table_service_data.\"Real\"",
+        ] {
+            session.sql(definition).fails_in_postgres("55000");
+        }
+        session.run("CREATE TABLE public.mine (id int PRIMARY KEY); DROP TABLE public.mine");
+    }
+    assert_eq!(superuser.text("SELECT is_called FROM table_service.ran"), "f");
     let adopted = "ALTER EXTENSION table_service ADD TYPE table_service.properties;
         ALTER EXTENSION table_service ADD TYPE table_service.entity;
         ALTER EXTENSION table_service ADD TYPE table_service.batch_operation;
@@ -568,6 +589,8 @@ fn a_schema_in_the_place_of_the_extensions_is_refused() {
     for call in ["create_table('Planted')", "query_tables()", "delete_table('Real')"] {
         superuser.sql(&format!("SELECT old.{call}")).fails_in_postgres("55000");
     }
+    // Whatever the owner has put there, the extension can be dropped.
+    owners.run("DROP EXTENSION table_service CASCADE; CREATE SCHEMA table_service_data; CREATE TABLE table_service_data.\"New\" ()");
 }
 
 /// The owner of the database can exchange the schema of the extension at any moment, also while a statement is on its way.
@@ -779,35 +802,34 @@ fn no_table_gets_the_functions_of_a_schema_that_is_exchanged_meanwhile() {
     let owner = db.role("owner");
     let (superuser, watch) = (db.session("superuser"), db.session("watch"));
     superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
-    let session = |name: &str| db.session_as(&owner, name);
-    let (exchange, key) = (session("exchange"), session("key"));
+    let (exchange, catalog) = (db.session_as(&owner, "exchange"), db.session("catalog"));
     exchange.run("CREATE EXTENSION table_service; CREATE SCHEMA evil; CREATE TYPE evil.entity AS (key text)");
     superuser
         .run("SELECT table_service.create_table('Loot'); SELECT table_service.insert_entity('Loot', 'p', 'x', '{}')");
     // A GRANT that is not committed has made a new row of the schema, which the call has to lock too.
     let grant = "GRANT USAGE ON SCHEMA table_service TO PUBLIC";
-    for (name, call, before) in [
-        ("loot2_pkey", "SELECT table_service.create_table('Loot2')", ""),
-        ("loot3_pkey", "SELECT table_service.create_table('Loot3')", grant),
-        (
-            "\"Loot_A\"",
-            "SELECT table_service.create_property_index('Loot', 'A')",
-            "",
-        ),
-        ("\"Loot_expiry\"", "SELECT table_service.set_expiry('Loot', 'E')", grant),
-    ] {
+    for (number, (call, before)) in [
+        ("SELECT table_service.create_table('Loot2')", ""),
+        ("SELECT table_service.create_table('Loot3')", grant),
+        ("SELECT table_service.create_property_index('Loot', 'A')", ""),
+        ("SELECT table_service.set_expiry('Loot', 'E')", grant),
+    ]
+    .into_iter()
+    .enumerate()
+    {
         exchange.run(&format!("BEGIN; {before}"));
-        key.run(&format!("BEGIN; CREATE TABLE table_service_data.{name} ()"));
+        // Nothing can be made meanwhile.
+        catalog.run("BEGIN; LOCK TABLE pg_class IN SHARE MODE");
         let call = superuser.start(call);
-        wait_for(&watch, &superuser, &key);
+        wait_for(&watch, &superuser, &catalog);
         let renamed = exchange.start("ALTER SCHEMA table_service RENAME TO hidden; COMMIT");
         wait_for(&watch, &exchange, &superuser);
-        key.run("ROLLBACK");
+        catalog.run("ROLLBACK");
         call.finish().unwrap();
         renamed.finish().unwrap();
         exchange.run("ALTER SCHEMA evil RENAME TO table_service");
         superuser
-            .start(&format!("SELECT hidden.create_table('Table{}')", name.len()))
+            .start(&format!("SELECT hidden.create_table('Table{number}')"))
             .finish()
             .fails_in_postgres("55000");
         exchange.run("ALTER SCHEMA table_service RENAME TO evil; ALTER SCHEMA hidden RENAME TO table_service");

@@ -39,7 +39,7 @@ ANALYZE;
 
 /// Calls, and the functions that each of them is for.
 const CALLS: &[(&str, &str)] = &[
-    ("create_table", "SELECT create_table('New')"),
+    ("create_table table_service_refuse_taken_names keep_names_apart", "SELECT create_table('New')"),
     ("delete_table", "SELECT delete_table('Orders')"),
     ("create_property_index", "SELECT create_property_index('Orders', 'N')"),
     ("drop_property_index", "SELECT drop_property_index('Orders', 'Kind')"),
@@ -99,7 +99,7 @@ const CALLS: &[(&str, &str)] = &[
     ("query_changes", "SELECT * FROM query_changes('feed')"),
     ("query_feed", "SELECT * FROM query_feed('feed')"),
     ("mark_change_feed", "SELECT mark_change_feed('feed', 'm')"),
-    ("note_definition note_definitions", "ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Bills\""),
+    ("table_service_note_definition note_definitions", "ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Bills\""),
     ("confirm_changes", "SELECT confirm_changes('feed', pg_current_wal_flush_lsn()::text)"),
     ("get_entity", "SELECT * FROM get_entity('Orders', 'p', '100')"),
     ("get_entities", "SELECT * FROM get_entities('Orders', 'p', ARRAY['100', '101', 'none'], 'Kind')"),
@@ -293,7 +293,10 @@ fn sweep(points: usize, functions: &str) -> Findings {
     let missing: Vec<String> = server
         .cluster
         .session()
-        .run("SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'table_service'::regnamespace")
+        .run("SELECT DISTINCT p.proname FROM pg_depend AS d JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+            WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+                AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'table_service')",
+        )
         .into_iter()
         .filter_map(|row| row[0].clone())
         .filter(|name| !covered.contains(name.as_str()))
