@@ -8,7 +8,8 @@ use table_service_model::json::properties_to_json;
 use table_service_files::Record;
 
 use crate::fold::{Stamp, Visitor};
-use crate::manifest::Moment;
+use crate::manifest::{Moment, Position};
+use crate::plan::Unknown;
 use crate::sort::{Sorted, Sorter};
 
 /// A version of an entity.
@@ -18,10 +19,11 @@ pub struct Version {
     pub committed: String,
     pub table_name: String,
     pub kind: String,
-    pub partition_key: String,
-    pub row_key: String,
+    /// `None` for what is no version of an entity: a `gap`.
+    pub partition_key: Option<String>,
+    pub row_key: Option<String>,
     pub timestamp: Option<String>,
-    /// After the change; `None` if there is no entity any more.
+    /// After the change; `None` if there is no entity any more. Of a `gap`, why and until when.
     pub properties: Option<Box<RawValue>>,
     /// Those properties that the change has changed, as they were.
     pub before: Box<RawValue>,
@@ -74,6 +76,31 @@ impl<'h> History<'h> {
         }
     }
 
+    /// Notes that versions are missing.
+    pub fn gap(&mut self, unknown: &Unknown) -> Result<(), String> {
+        let about = serde_json::json!({ "Reason": unknown.reason, "Until": unknown.until });
+        let version = Version {
+            position: unknown.position.to_string(),
+            committed: unknown.from.to_string(),
+            table_name: self.table.to_owned(),
+            kind: "gap".to_owned(),
+            partition_key: None,
+            row_key: None,
+            timestamp: None,
+            properties: Some(raw(about.to_string().into_bytes())?),
+            before: raw(b"{}".to_vec())?,
+            after: raw(b"{}".to_vec())?,
+        };
+        self.push(unknown.position, 0, "", &version)
+    }
+
+    fn push(&mut self, position: Position, number: u64, key: &str, version: &Version) -> Result<(), String> {
+        let line = serde_json::to_vec(version).map_err(|error| error.to_string())?;
+        let place = [position.0.to_be_bytes(), number.to_be_bytes()].concat();
+        let key = [&place, key.as_bytes()].concat();
+        self.sorter.push(&key, &line).map_err(|error| error.to_string())
+    }
+
     /// The versions as lines of JSON, in the order of commits.
     pub fn finish(self) -> Result<Sorted, String> {
         self.sorter.finish().map_err(|error| error.to_string())
@@ -100,8 +127,8 @@ impl Visitor for History<'_> {
             committed: stamp.committed.to_string(),
             table_name: self.table.to_owned(),
             kind: stamp.change.name().to_owned(),
-            partition_key: of.partition_key.clone(),
-            row_key: of.row_key.clone(),
+            partition_key: Some(of.partition_key.clone()),
+            row_key: Some(of.row_key.clone()),
             timestamp: after
                 .and_then(|record| record.timestamp)
                 .map(|timestamp| timestamp.to_string()),
@@ -109,14 +136,9 @@ impl Visitor for History<'_> {
             before: different(old, new)?,
             after: different(new, old)?,
         };
-        let line = serde_json::to_vec(&version).map_err(|error| error.to_string())?;
         // Entities that one clear has deleted have one number.
-        let mut key = stamp.position.0.to_be_bytes().to_vec();
-        key.extend_from_slice(&stamp.number.to_be_bytes());
-        key.extend_from_slice(of.partition_key.as_bytes());
-        key.push(0);
-        key.extend_from_slice(of.row_key.as_bytes());
-        self.sorter.push(&key, &line).map_err(|error| error.to_string())?;
+        let key = format!("{}\0{}", of.partition_key, of.row_key);
+        self.push(stamp.position, stamp.number, &key, &version)?;
         Ok(true)
     }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use table_service_model::change_feed::{FeedName, Position as FeedPosition};
@@ -62,6 +63,14 @@ as_text!(Position, "it is no position of a change feed");
 pub struct Moment(pub i64);
 
 impl Moment {
+    /// A time of this machine's clock; `None` before 1970.
+    pub fn of(time: SystemTime) -> Option<Moment> {
+        const IN_2000: Duration = Duration::from_secs(946_684_800);
+        let micros = |time: Duration| i64::try_from(time.as_micros()).ok();
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(Moment(micros(since)?.checked_sub(micros(IN_2000)?)?))
+    }
+
     /// Reads a time as RFC 3339 has it. What it has beyond microseconds is cut off, which changes no comparison with the moment of a
     /// commit.
     pub fn parse(text: &str) -> Option<Moment> {

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use table_service_command_line::failure::Failure;
+use table_service_command_line::failure::{Failure, exit};
 use table_service_files::Record;
 
 use crate::directory::{Directory, Found, Reading};
 use crate::history::History;
-use crate::manifest::{Moment, Table};
-use crate::plan::{At, Needed, Point, needed, point};
+use crate::manifest::{Epoch, Moment, Position, Table};
+use crate::plan::{At, Lacking, NOTHING_YET, Point, Stretch, Unknown, needed, point, stretches};
 use crate::read::Checker;
 use crate::sort::Sorted;
 use crate::state::{State, Versions};
@@ -38,6 +38,8 @@ pub struct Restored {
     pub directory: Directory,
     /// In the order of their numbers.
     pub tables: Vec<Named>,
+    /// Those that are not known, and why.
+    pub lacking: Vec<(String, Failure)>,
     pub state: State,
     /// Keeps the files there.
     pub reading: Reading,
@@ -45,6 +47,13 @@ pub struct Restored {
 
 /// What is said of what was left out.
 pub type Notes = Vec<String>;
+
+/// What is said of a history.
+pub struct Told {
+    pub notes: Notes,
+    /// What of it is not known.
+    pub unknown: Notes,
+}
 
 impl Archive {
     pub fn open(path: &Path) -> Result<Archive, Failure> {
@@ -61,10 +70,22 @@ impl Archive {
         self.directory.failed(problem)
     }
 
-    fn point(&self, checker: &Checker<'_>, at: At, allow_gaps: bool) -> Result<Point, String> {
-        point(&self.found.manifest, at, allow_gaps, &mut |segment, moment, after| {
-            checker.first_later(segment, moment, after, allow_gaps)
-        })
+    fn lacking(&self, Lacking { what, is_damage }: &Lacking) -> Failure {
+        let mut failure = self.failed(what);
+        if *is_damage {
+            failure.code = exit::DIFFERENT;
+        }
+        failure
+    }
+
+    fn point(&self, checker: &Checker<'_>, at: At, allow_gaps: bool) -> Result<Point, Lacking> {
+        let mut is_damage = false;
+        let found = point(&self.found.manifest, at, allow_gaps, &mut |segment, moment, after| {
+            let found = checker.first_later(segment, moment, after, allow_gaps);
+            is_damage |= found.is_err();
+            found
+        });
+        found.map_err(|what| Lacking { what, is_damage })
     }
 
     /// The tables of a name, or all, that were there at a point.
@@ -94,170 +115,150 @@ impl Archive {
         }
     }
 
-    /// Prepares what is wanted.
+    /// Prepares what is wanted. Of all tables, those that are not known are left out.
     ///
     /// # Errors
     /// A moment that the archive does not have, damaged files.
     pub fn restored(self, wanted: &Wanted<'_>) -> Result<(Restored, Notes), Failure> {
         let mut notes: Notes = self.found.damage.iter().cloned().collect();
-        if self.found.is_earlier && wanted.at == At::Latest && !wanted.allow_gaps {
-            let damage = self.found.damage.as_deref().unwrap_or_default();
-            return Err(self.failed(&format!(
-                "{damage}. The manifest before it goes to {}: give that moment, or an earlier one, or --allow-gaps",
-                self.found.manifest.last()
-            )));
+        if let (true, At::Latest, false, Some(damage)) =
+            (self.found.is_earlier, wanted.at, wanted.allow_gaps, &self.found.damage)
+        {
+            let last = self.found.manifest.last();
+            return Err(self.lacking(&Lacking::damaged(format!(
+                "{damage}. The manifest before it goes to {last}: give that moment, or an earlier one, or --allow-gaps"
+            ))));
         }
-        let prepared = || -> Result<(Vec<Named>, State, Notes), String> {
-            let checker = Checker::new(&self.directory, &self.found.manifest);
+        let (mut tables, mut lacking) = (Vec::new(), Vec::new());
+        let mut prepare = || -> Result<State, Lacking> {
+            let manifest = &self.found.manifest;
+            let checker = Checker::new(&self.directory, manifest);
             let point = self.point(&checker, wanted.at, wanted.allow_gaps)?;
-            let tables = self.tables(wanted.table, &point)?;
-            let (found, notes) = self.needed(&checker, &tables, &point, wanted.allow_gaps)?;
-            let names = tables
-                .iter()
-                .map(|table| (wanted.named.unwrap_or(&table.name).to_owned(), table.id))
-                .collect();
+            let mut found = Vec::new();
+            for table in self.tables(wanted.table, &point)? {
+                let name = wanted.named.unwrap_or(&table.name).to_owned();
+                let is_damaged = |number| checker.is_damaged(number);
+                match needed(manifest, &table, &point, &is_damaged, wanted.allow_gaps) {
+                    Ok(needed) => {
+                        let missing = needed.missing.iter();
+                        notes.extend(missing.map(|what| format!("the table {}: {what}", table.name)));
+                        tables.push((name, table.id));
+                        found.push((table, needed));
+                    }
+                    Err(problem) if wanted.table.is_some() => return Err(problem),
+                    Err(problem) => lacking.push((name, self.lacking(&problem))),
+                }
+            }
             let versions = Versions::Last;
-            let state = State::gather(
-                &self.directory,
-                &self.found.manifest,
-                &found,
-                &point,
-                versions,
-                wanted.allow_gaps,
-            )?;
-            Ok((names, state, notes))
+            let state = State::gather(&self.directory, manifest, &found, &point, versions, wanted.allow_gaps);
+            Ok(state?)
         };
-        let (mut tables, state, missing) = prepared().map_err(|problem| self.failed(&problem))?;
-        notes.extend(missing);
+        let state = prepare().map_err(|problem| self.lacking(&problem))?;
         tables.sort_by_key(|(_, id)| *id);
         let restored = Restored {
             directory: self.directory,
             tables,
+            lacking,
             state,
             reading: self.reading,
         };
         Ok((restored, notes))
     }
 
-    fn needed<'m>(
-        &'m self,
-        checker: &Checker<'_>,
-        tables: &[Table],
-        point: &Point,
-        allow_gaps: bool,
-    ) -> Result<(Vec<(Table, Needed<'m>)>, Notes), String> {
-        let (mut found, mut notes) = (Vec::new(), Notes::new());
-        for table in tables {
-            let is_damaged = |number| checker.is_damaged(number);
-            let needed = needed(&self.found.manifest, table, point, &is_damaged, allow_gaps)?;
-            notes.extend(
-                needed
-                    .missing
-                    .iter()
-                    .map(|what| format!("the table {}: {what}", table.name)),
-            );
-            found.push((table.clone(), needed));
-        }
-        Ok((found, notes))
-    }
-
-    /// Finds the versions of the entities of a table that a filter selects. They come epoch by epoch, in the order of commits.
+    /// Finds the versions of the entities of a table that a filter selects. They come epoch by epoch, in the order of commits, with a `gap`
+    /// where versions are not known.
     ///
     /// # Errors
-    /// A table that the archive does not have, damaged files.
+    /// A table that the archive does not have, files that are not what the manifest says.
     pub fn history(
         &self,
         table: &str,
         selects: &dyn Fn(&Record) -> bool,
         since: Option<Moment>,
         until: Option<Moment>,
-    ) -> Result<(Vec<Sorted>, Notes), Failure> {
-        let tables = self.found.manifest.tables.iter();
+    ) -> Result<(Vec<Sorted>, Told), Failure> {
+        let manifest = &self.found.manifest;
+        let tables = manifest.tables.iter();
         let tables: Vec<&Table> = tables.filter(|known| known.name.eq_ignore_ascii_case(table)).collect();
-        if tables.is_empty() {
+        let Some(begin) = tables.iter().map(|table| table.since.moment).min() else {
             return Err(self.failed(&format!("it has no table {table}")));
-        }
-        let checker = Checker::new(&self.directory, &self.found.manifest);
+        };
+        let begin = begin.max(manifest.floor.moment);
+        let mut told = Told {
+            notes: self.found.damage.iter().cloned().collect(),
+            unknown: Notes::new(),
+        };
+        let checker = Checker::new(&self.directory, manifest);
+        let is_damaged = |number| checker.is_damaged(number);
         let mut found = Vec::new();
-        let mut notes: Notes = self.found.damage.iter().cloned().collect();
-        for epoch in self.found.manifest.whole_epochs() {
-            if found.len() + notes.len() > 0 && epoch.reason.is_some() {
-                notes.push(format!(
-                    "changes before {} are missing: {}",
-                    epoch.begins,
-                    epoch.reason.as_deref().unwrap_or_default()
-                ));
-            }
+        let mut before: Option<&Epoch> = None;
+        let mut epochs = manifest.whole_epochs().peekable();
+        while let Some(epoch) = epochs.next() {
             let mut history = History::new(table, selects, since, until);
-            let mut any = false;
-            for table in &tables {
-                any |= self
-                    .versions(&checker, table, epoch.number, since, &mut history, &mut notes)
-                    .map_err(|problem| self.failed(&problem))?;
-            }
-            if any {
-                found.push(history.finish().map_err(|problem| self.failed(&problem))?);
-            }
+            let mut collect = || -> Result<(), String> {
+                let mut unknown = Vec::new();
+                let mut lost = |position, from, until, reason: &str| {
+                    unknown.push(Unknown {
+                        position: Position(position),
+                        from,
+                        until,
+                        reason: reason.to_owned(),
+                    });
+                };
+                match (before, since) {
+                    (None, Some(since)) if since < begin => {
+                        lost(0, since, Some(begin), "the archive has the table since then");
+                    }
+                    (Some(before), _) if begin < epoch.begins => {
+                        let reason = epoch.reason.as_deref().unwrap_or("the feed was lost");
+                        lost(0, manifest.end_of(before), Some(epoch.begins), reason);
+                    }
+                    _ => {}
+                }
+                if epochs.peek().is_none() {
+                    let last = manifest.last();
+                    match (until, &self.found.damage) {
+                        (until, Some(damage)) if self.found.is_earlier && until.is_none_or(|until| until > last) => {
+                            lost(u64::MAX, last, until, damage);
+                        }
+                        (Some(until), _) if until > last => {
+                            lost(u64::MAX, last, Some(until), "the archive has nothing later");
+                        }
+                        _ => {}
+                    }
+                }
+                for table in &tables {
+                    let (known, missing) = stretches(manifest, table, epoch, since, &is_damaged);
+                    unknown.extend(missing);
+                    for Stretch { needed, end } in known {
+                        let (from, position) = (needed.base.moment, needed.base.position);
+                        let wanted = vec![((*table).clone(), needed)];
+                        let mut state = State::gather(&self.directory, manifest, &wanted, &end, Versions::All, true)?;
+                        if state.visit(table.id, &mut history)?.unknown > 0 {
+                            unknown.push(Unknown {
+                                position,
+                                from,
+                                until: None,
+                                reason: "changes have no properties, and nothing says which they were before"
+                                    .to_owned(),
+                            });
+                        }
+                    }
+                }
+                unknown.retain(|unknown| unknown.is_between(since, until));
+                for unknown in unknown {
+                    history.gap(&unknown)?;
+                    told.unknown.push(unknown.text());
+                }
+                Ok(())
+            };
+            collect().map_err(|problem| self.failed(&problem))?;
+            found.push(history.finish().map_err(|problem| self.failed(&problem))?);
+            before = Some(epoch);
         }
-        Ok((found, notes))
-    }
-
-    /// Collects the versions of a table in an epoch, from the last base before a moment on. Returns whether there can be any.
-    fn versions(
-        &self,
-        checker: &Checker<'_>,
-        table: &Table,
-        epoch: u32,
-        since: Option<Moment>,
-        history: &mut History<'_>,
-        notes: &mut Notes,
-    ) -> Result<bool, String> {
-        let bases = self.found.manifest.bases.iter();
-        let mut bases: Vec<_> = bases
-            .filter(|base| base.table == table.id && base.epoch == epoch && !checker.is_damaged(base.number))
-            .collect();
-        bases.sort_by_key(|base| base.position);
-        // A base divides nothing: the changes before it and after it are in the segments. So the first one that is early enough will do.
-        let early = bases
-            .iter()
-            .rposition(|base| since.is_some_and(|since| base.moment <= since));
-        let Some(base) = bases.get(early.unwrap_or(0)) else {
-            return Ok(false);
-        };
-        let segments = self
-            .found
-            .manifest
-            .segments_of(epoch)
-            .filter(|segment| segment.last > base.through);
-        let (whole, damaged): (Vec<_>, Vec<_>) = segments.partition(|segment| !checker.is_damaged(segment.number));
-        notes.extend(damaged.iter().map(|segment| {
-            format!(
-                "changes from {} to {} are missing: the segment {} is missing or damaged",
-                segment.earliest, segment.latest, segment.number
-            )
-        }));
-        notes.extend(
-            table
-                .gaps
-                .iter()
-                .filter(|gap| gap.from.epoch == epoch)
-                .map(|gap| format!("changes since {} are missing: {}", gap.from.moment, gap.reason)),
-        );
-        let needed = Needed {
-            base,
-            segments: whole,
-            missing: Vec::new(),
-        };
-        let wanted = vec![(table.clone(), needed)];
-        let mut state = State::gather(
-            &self.directory,
-            &self.found.manifest,
-            &wanted,
-            &Point::end_of(epoch),
-            Versions::All,
-            true,
-        )?;
-        state.visit(table.id, history)?;
-        Ok(true)
+        match before {
+            Some(_) => Ok((found, told)),
+            None => Err(self.failed(&NOTHING_YET)),
+        }
     }
 }

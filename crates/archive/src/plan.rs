@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use crate::manifest::{Base, Manifest, Moment, Position, Segment, Table, Until, WhyEnded};
+use crate::manifest::{Base, Epoch, Manifest, Moment, Position, Segment, Table, Until, WhyEnded};
 
 /// What `--at` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,18 +11,6 @@ pub enum At {
     /// Everything that the archive has.
     Latest,
     Moment(Moment),
-}
-
-impl At {
-    /// Reads a time of RFC 3339, or `latest`.
-    pub fn read(text: &str) -> Result<At, String> {
-        if text.eq_ignore_ascii_case("latest") {
-            return Ok(At::Latest);
-        }
-        Moment::parse(text)
-            .map(At::Moment)
-            .ok_or_else(|| "it is a time such as 2026-01-31T12:00:00.5Z, or latest".to_owned())
-    }
 }
 
 /// A point in the order of commits.
@@ -77,6 +65,9 @@ impl Table {
     }
 }
 
+/// What is said of an archive whose first bases are not complete.
+pub const NOTHING_YET: &str = "nothing can be restored from it yet: its first bases are not complete";
+
 /// Finds the first transaction in a segment, behind a position, whose commit is later than a moment.
 pub type FirstLater<'f> = dyn FnMut(&Segment, Moment, Position) -> Result<Option<Position>, String> + 'f;
 
@@ -86,7 +77,7 @@ pub type FirstLater<'f> = dyn FnMut(&Segment, Moment, Position) -> Result<Option
 /// A moment that the archive does not have; what `first_later` says.
 pub fn point(manifest: &Manifest, at: At, allow_gaps: bool, first_later: &mut FirstLater<'_>) -> Result<Point, String> {
     let last = manifest.whole_epochs().next_back();
-    let last = last.ok_or("nothing can be restored from it yet: its first bases are not complete")?;
+    let last = last.ok_or(NOTHING_YET)?;
     let At::Moment(moment) = at else {
         return Ok(Point::end_of(last.number));
     };
@@ -173,6 +164,36 @@ fn bases_of<'m>(manifest: &'m Manifest, table: &Table, point: &Point) -> Vec<&'m
     bases
 }
 
+/// Why a table is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lacking {
+    pub what: String,
+    /// A file is missing, or not as it was written.
+    pub is_damage: bool,
+}
+
+impl Lacking {
+    pub fn damaged(what: String) -> Lacking {
+        Lacking { what, is_damage: true }
+    }
+
+    fn other(what: String) -> Lacking {
+        Lacking { what, is_damage: false }
+    }
+}
+
+impl From<String> for Lacking {
+    fn from(what: String) -> Lacking {
+        Lacking::other(what)
+    }
+}
+
+impl From<Lacking> for String {
+    fn from(lacking: Lacking) -> String {
+        lacking.what
+    }
+}
+
 /// Chooses the files that give a table as it was at a point.
 ///
 /// # Errors
@@ -183,51 +204,200 @@ pub fn needed<'m>(
     point: &Point,
     is_damaged: &dyn Fn(u64) -> bool,
     allow_gaps: bool,
-) -> Result<Needed<'m>, String> {
+) -> Result<Needed<'m>, Lacking> {
     let bases = bases_of(manifest, table, point);
-    let says = |what: String| {
+    let says = |Lacking { what, is_damage }, hint| {
         let kept = restorable(manifest, table, is_damaged);
         let kept: Vec<String> = kept.iter().map(|(from, to)| format!("{from} to {to}")).collect();
         let kept = match kept.is_empty() {
             true => "No moment of this table can be restored".to_owned(),
             false => format!("This table can be restored at moments from {}", kept.join(", ")),
         };
-        format!("the table {}: {what}. {kept}", table.name)
+        Lacking {
+            what: format!("the table {}: {what}. {kept}{hint}", table.name),
+            is_damage,
+        }
+    };
+    // An earlier base gives the same as a damaged one, if all changes since then are there.
+    let Some(base) = bases.iter().find(|base| !is_damaged(base.number)) else {
+        let lacking = match bases.last() {
+            Some(base) => Lacking::damaged(format!("its base {} is missing or damaged", base.number)),
+            None => Lacking::other("it has no base at that moment".to_owned()),
+        };
+        return Err(says(lacking, ""));
     };
     let mut missing = Vec::new();
-    let damaged = bases.iter().take_while(|base| is_damaged(base.number));
-    missing.extend(damaged.map(|base| format!("its base {} is missing or damaged", base.number)));
-    let Some(base) = bases.iter().find(|base| !is_damaged(base.number)) else {
-        let what = missing
-            .pop()
-            .unwrap_or_else(|| "it has no base at that moment".to_owned());
-        return Err(says(what));
-    };
-    // An earlier base gives the same, if all changes since then are there.
-    missing.clear();
     let gap = table.gaps.iter().find(|gap| {
         gap.from.epoch == point.epoch && gap.from.position > base.position && point.includes(gap.from.position)
     });
-    missing.extend(gap.map(|gap| format!("changes since {} are missing: {}", gap.from.moment, gap.reason)));
+    missing.extend(
+        gap.map(|gap| Lacking::other(format!("changes since {} are missing: {}", gap.from.moment, gap.reason))),
+    );
     let mut segments = segments_since(manifest, base, point);
-    for segment in segments.iter().filter(|segment| is_damaged(segment.number)) {
-        missing.push(format!(
-            "the segment {}, with changes from {} to {}, is missing or damaged",
-            segment.number, segment.earliest, segment.latest
-        ));
-    }
+    let damaged = segments.iter().filter(|segment| is_damaged(segment.number));
+    missing.extend(damaged.map(|segment| Lacking::damaged(segment.says_damage())));
     if let (Some(what), false) = (missing.first(), allow_gaps) {
-        return Err(format!(
-            "{}. With --allow-gaps it is restored without those changes",
-            says(what.clone())
-        ));
+        let hint = ". With --allow-gaps it is restored without those changes";
+        return Err(says(what.clone(), hint));
     }
     segments.retain(|segment| !is_damaged(segment.number));
     Ok(Needed {
         base,
         segments,
-        missing,
+        missing: missing.into_iter().map(String::from).collect(),
     })
+}
+
+impl Segment {
+    fn says_damage(&self) -> String {
+        format!(
+            "the segment {}, with changes from {} to {}, is missing or damaged",
+            self.number, self.earliest, self.latest
+        )
+    }
+}
+
+/// Versions of a table that nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown {
+    /// Where they would stand.
+    pub position: Position,
+    pub from: Moment,
+    /// `None` for all that the archive has.
+    pub until: Option<Moment>,
+    pub reason: String,
+}
+
+impl Unknown {
+    /// Returns whether any of them can be between two moments.
+    pub fn is_between(&self, since: Option<Moment>, until: Option<Moment>) -> bool {
+        until.is_none_or(|until| self.from <= until)
+            && since.is_none_or(|since| self.until.is_none_or(|end| since < end))
+    }
+
+    pub fn text(&self) -> String {
+        let until = self.until.map_or("the end".to_owned(), |until| until.to_string());
+        format!(
+            "what was changed from {} to {until} is not known: {}",
+            self.from, self.reason
+        )
+    }
+}
+
+/// A base and changes behind it, of which none is missing.
+#[derive(Debug)]
+pub struct Stretch<'m> {
+    pub needed: Needed<'m>,
+    pub end: Point,
+}
+
+/// Divides the changes of a table in an epoch, from the last base before a moment on, into those that are all there and those that nobody knows.
+pub fn stretches<'m>(
+    manifest: &'m Manifest,
+    table: &Table,
+    epoch: &Epoch,
+    since: Option<Moment>,
+    is_damaged: &dyn Fn(u64) -> bool,
+) -> (Vec<Stretch<'m>>, Vec<Unknown>) {
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    let begin = (epoch.number, Position(0));
+    let end = table.ended.map(|ended| (ended.at.epoch, ended.at.position));
+    if table.since.epoch > epoch.number || end.is_some_and(|end| end <= begin) {
+        return (known, unknown);
+    }
+    let whole = Point::end_of(epoch.number);
+    let mut bases = bases_of(manifest, table, &whole);
+    bases.reverse();
+    // Since when nothing is known, and why.
+    let mut lost: Option<Unknown> = None;
+    let at_floor = Some(manifest.floor).filter(|floor| floor.epoch == epoch.number);
+    let first = at_floor.map_or(epoch.from, |floor| floor.position.max(epoch.from));
+    if table.since.epoch < epoch.number && bases.first().is_none_or(|base| base.position > first) {
+        lost = Some(Unknown {
+            position: Position(0),
+            from: at_floor.map_or(epoch.begins, |floor| floor.moment.max(epoch.begins)),
+            until: None,
+            reason: "the table could not be read".to_owned(),
+        });
+    }
+    // A base divides nothing: the changes before it and after it are in the segments. So the first one that is early enough will do.
+    let is_early = |base: &&Base| since.is_some_and(|since| base.moment <= since) && !is_damaged(base.number);
+    let early = bases.iter().rposition(is_early).unwrap_or(0);
+    // What a base must have to go on.
+    let mut past = Position(0);
+    for base in bases.into_iter().skip(early) {
+        if base.through < past {
+            continue;
+        }
+        if is_damaged(base.number) {
+            lost.get_or_insert(Unknown {
+                position: base.position,
+                from: base.moment,
+                until: None,
+                reason: format!("the base {} is missing or damaged", base.number),
+            });
+            continue;
+        }
+        unknown.extend(lost.take().map(|lost| Unknown {
+            until: Some(base.moment),
+            ..lost
+        }));
+        let is_of_table = |segment: &&&Segment| end.is_none_or(|end| (epoch.number, segment.first) <= end);
+        let segments = segments_since(manifest, base, &whole);
+        let damaged = segments
+            .iter()
+            .filter(is_of_table)
+            .find(|segment| is_damaged(segment.number));
+        let gap = table.gaps.iter().map(|gap| (gap.from, gap));
+        let gap = gap.filter(|(from, _)| from.epoch == epoch.number && from.position > base.position);
+        let gap = gap.min_by_key(|(from, _)| from.position).map(|(from, gap)| Unknown {
+            position: from.position,
+            from: from.moment,
+            until: None,
+            reason: gap.reason.clone(),
+        });
+        let (cut, reached) = match (damaged, gap) {
+            (Some(segment), gap) if gap.as_ref().is_none_or(|gap| gap.position > segment.first) => {
+                let lost = Unknown {
+                    position: segment.first,
+                    from: segment.earliest,
+                    until: None,
+                    reason: segment.says_damage(),
+                };
+                (Some(lost), segment.last)
+            }
+            (_, Some(gap)) => {
+                let reached = gap.position;
+                (Some(gap), reached)
+            }
+            _ => (None, past),
+        };
+        let end = Point {
+            before: cut.as_ref().map(|cut| cut.position),
+            ..whole
+        };
+        let segments = segments
+            .into_iter()
+            .filter(|segment| end.includes(segment.first) && is_of_table(&segment));
+        known.push(Stretch {
+            needed: Needed {
+                base,
+                segments: segments.collect(),
+                missing: Vec::new(),
+            },
+            end,
+        });
+        (lost, past) = (cut, reached);
+        if lost.is_none() {
+            break;
+        }
+    }
+    let ended = table.ended.filter(|ended| ended.at.epoch == epoch.number);
+    unknown.extend(lost.map(|lost| Unknown {
+        until: ended.map(|ended| ended.at.moment),
+        ..lost
+    }));
+    (known, unknown)
 }
 
 /// The times whose moments can be restored of a table, in order.
@@ -416,9 +586,10 @@ mod tests {
         assert_eq!(try_at(3500, &[5], false), Ok((1, 0)), "an earlier base gives the same");
         assert_eq!(try_at(3500, &[3], false), Ok((5, 0)));
         let said = try_at(2500, &[3], false).unwrap_err();
-        assert!(said.contains("segment 3") && said.contains("--allow-gaps"), "{said}");
+        assert!(said.is_damage && said.what.contains("segment 3") && said.what.contains("--allow-gaps"));
         assert_eq!(try_at(2500, &[3], true), Ok((1, 1)));
-        assert!(try_at(2500, &[1], true).unwrap_err().contains("base 1"));
+        let said = try_at(2500, &[1], true).unwrap_err();
+        assert!(said.is_damage && said.what.contains("base 1"));
         let times = |damaged: &'static [u64]| {
             restorable(&manifest, &table, &|number| damaged.contains(&number))
                 .into_iter()
@@ -433,6 +604,67 @@ mod tests {
     }
 
     #[test]
+    fn versions_are_known_or_named() {
+        let mut manifest = manifest();
+        manifest.bases.push(base(5, 1, 300, 3000));
+        let look = |manifest: &Manifest, since: Option<i64>, damaged: &'static [u64]| {
+            let (known, unknown) = stretches(
+                manifest,
+                &manifest.tables[0],
+                &manifest.epochs[0],
+                since.map(Moment),
+                &|number| damaged.contains(&number),
+            );
+            let known: Vec<(u64, Vec<u64>)> = known
+                .iter()
+                .map(|stretch| {
+                    let segments = stretch.needed.segments.iter().map(|segment| segment.number);
+                    (stretch.needed.base.number, segments.collect())
+                })
+                .collect();
+            let unknown: Vec<(i64, Option<i64>)> = unknown
+                .iter()
+                .map(|unknown| (unknown.from.0, unknown.until.map(|until| until.0)))
+                .collect();
+            (known, unknown)
+        };
+        assert_eq!(look(&manifest, None, &[]), (vec![(1, vec![2, 3, 4])], vec![]));
+        assert_eq!(look(&manifest, Some(3000), &[1, 2, 3]), (vec![(5, vec![4])], vec![]));
+        assert_eq!(look(&manifest, None, &[5]), (vec![(1, vec![2, 3, 4])], vec![]));
+        assert_eq!(
+            look(&manifest, None, &[3]),
+            (vec![(1, vec![2]), (5, vec![4])], vec![(2100, Some(3000))])
+        );
+        assert_eq!(
+            look(&manifest, None, &[1]),
+            (vec![(5, vec![4])], vec![(1000, Some(3000))])
+        );
+        assert_eq!(look(&manifest, None, &[1, 5]), (vec![], vec![(1000, None)]));
+        assert_eq!(
+            look(&manifest, None, &[2, 4]),
+            (vec![(1, vec![]), (5, vec![])], vec![(1100, Some(3000)), (3100, None)])
+        );
+        manifest.tables[0].gaps.push(Gap {
+            from: until(210, 2100),
+            until: None,
+            reason: "a column".to_owned(),
+        });
+        assert_eq!(
+            look(&manifest, None, &[]),
+            (vec![(1, vec![2]), (5, vec![4])], vec![(2100, Some(3000))])
+        );
+        let unknown = Unknown {
+            position: Position(1),
+            from: Moment(2100),
+            until: Some(Moment(3000)),
+            reason: String::new(),
+        };
+        let between = |since: Option<i64>, until: Option<i64>| unknown.is_between(since.map(Moment), until.map(Moment));
+        assert!(between(None, None) && between(Some(2999), None) && between(None, Some(2100)));
+        assert!(!between(Some(3000), None) && !between(None, Some(2099)));
+    }
+
+    #[test]
     fn gaps_of_a_table_and_of_the_archive_are_not_passed() {
         let mut manifest = manifest();
         manifest.tables[0].gaps.push(Gap {
@@ -440,9 +672,10 @@ mod tests {
             until: None,
             reason: "a column".to_owned(),
         });
-        let try_at = |manifest: &Manifest, moment| {
+        let try_at = |manifest: &Manifest, moment| -> Result<u64, String> {
             let point = at(manifest, &COMMITS, moment)?;
-            needed(manifest, &manifest.tables[0], &point, &none, false).map(|needed| needed.base.number)
+            let needed = needed(manifest, &manifest.tables[0], &point, &none, false)?;
+            Ok(needed.base.number)
         };
         assert_eq!(try_at(&manifest, 2099), Ok(1));
         assert!(try_at(&manifest, 2100).unwrap_err().contains("a column"));

@@ -29,6 +29,7 @@ impl ArchiveSource {
             tables,
             state,
             reading,
+            lacking: _,
         } = restored;
         ArchiveSource {
             directory,
@@ -65,9 +66,11 @@ impl ArchiveSource {
                 count: 0,
                 selection,
             };
-            let outcome = state
-                .visit(id, &mut sending)
-                .map_err(|problem| directory.failed(&problem))?;
+            let outcome = state.visit(id, &mut sending).map_err(|problem| {
+                let mut failure = directory.failed(&problem);
+                failure.is_of_table = true;
+                failure
+            })?;
             if !outcome.stopped {
                 // If nobody takes it, the copy has failed elsewhere.
                 let _ = sending.chunks.blocking_send(sending.chunk);

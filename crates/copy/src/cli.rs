@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, Parser, Subcommand};
 use table_service_archive::{At, Moment};
@@ -340,14 +340,14 @@ pub struct ArchiveArguments {
                   table-service-copy restore --from ./archive --at 2026-01-31T12:00:00Z --table Orders --as OrdersThen --to env:TARGET\n\n\
                   A moment is after the last transaction, in the order of commits, before the first one that has committed later: never in the \
                   middle of a transaction. Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities were \
-                  rejected; 130 interrupted.")]
+                  rejected; 4 a file is damaged or missing, so that tables were left out; 130 interrupted.")]
 pub struct RestoreArguments {
     /// The archive's directory
     #[arg(long, value_name = "DIRECTORY")]
     pub from: PathBuf,
 
-    /// The moment, such as 2026-01-31T12:00:00.5Z, or latest
-    #[arg(long, value_name = "MOMENT", value_parser = At::read)]
+    /// The moment, such as 2026-01-31T12:00:00.5Z, or latest; or so long ago by the clock of this machine, such as 10m, 36h or 7d
+    #[arg(long, value_name = "MOMENT", value_parser = at)]
     pub at: At,
 
     /// Only this table
@@ -393,7 +393,8 @@ pub enum HistoryFormat {
 #[command(after_help = "Examples:\n  \
                   table-service-copy history --from ./archive --table Orders --filter \"PartitionKey eq 'p' and RowKey eq 'r'\"\n  \
                   table-service-copy history --from ./archive --table Orders --filter true --since 2026-01-31T12:00:00Z --format text\n\n\
-                  Exit status: 0 done, also if there is nothing to show; 1 it could not finish; 2 wrong arguments.")]
+                  Exit status: 0 done, also if there is nothing to show; 1 it could not finish; 2 wrong arguments; 4 a part of what was asked for is \
+                  not known: it is named, and a gap stands in its place.")]
 pub struct HistoryArguments {
     /// The archive's directory
     #[arg(long, value_name = "DIRECTORY")]
@@ -407,7 +408,7 @@ pub struct HistoryArguments {
     #[arg(long, value_name = "FILTER")]
     pub filter: String,
 
-    /// Only changes that were committed at this moment or later
+    /// Only changes that were committed at this moment or later; it may be so long ago, such as 36h
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
     pub since: Option<Moment>,
 
@@ -420,8 +421,23 @@ pub struct HistoryArguments {
     pub format: HistoryFormat,
 }
 
+fn at(text: &str) -> Result<At, String> {
+    if text.eq_ignore_ascii_case("latest") {
+        return Ok(At::Latest);
+    }
+    moment(text)
+        .map(At::Moment)
+        .map_err(|wrong| format!("{wrong}, or latest"))
+}
+
+/// Reads a time of RFC 3339, or how long ago it is by the clock of this machine.
 fn moment(text: &str) -> Result<Moment, String> {
-    Moment::parse(text).ok_or_else(|| "it is a time such as 2026-01-31T12:00:00.5Z".to_owned())
+    let ago = |length: Duration| Moment::of(SystemTime::now().checked_sub(length)?);
+    let moment = match length_of_time(text) {
+        Ok(length) => ago(length),
+        Err(_) => Moment::parse(text),
+    };
+    moment.ok_or_else(|| "it is a time such as 2026-01-31T12:00:00.5Z, so long ago such as 10m, 36h or 7d".to_owned())
 }
 
 /// Reads a number with a unit: `s`, `m`, `h`, `d` or `w`.
@@ -473,6 +489,21 @@ mod tests {
                 command.get_name()
             );
         }
+    }
+
+    #[test]
+    fn a_moment_may_be_so_long_ago() {
+        let now = Moment::of(SystemTime::now()).unwrap().0;
+        for (text, seconds) in [("10m", 600), ("36h", 129_600), ("7d", 604_800), ("0s", 0)] {
+            let ago = now - moment(text).unwrap().0;
+            assert!((ago - seconds * 1_000_000).abs() < 60_000_000, "{text}: {ago}");
+        }
+        assert_eq!(at("Latest"), Ok(At::Latest));
+        for wrong in ["", "10", "-10m", "10min", "4294967295w", "yesterday", "2026-01-31"] {
+            assert!(at(wrong).is_err(), "{wrong}");
+        }
+        let said = moment("2026-01-31T12:00:00Z").unwrap().to_string();
+        assert!(said.starts_with("2026-01-31T12:00:00"), "{said}");
     }
 
     #[test]

@@ -18,15 +18,19 @@ pub fn history(arguments: &HistoryArguments) -> Result<u8, Failure> {
         let selection = Selection::read(Some(&arguments.filter))?;
         let archive = Archive::open(&arguments.from)?;
         let mut out = BufWriter::new(output::for_data()?);
-        let (epochs, notes) = archive.history(
+        let (epochs, told) = archive.history(
             &arguments.table,
             &|record| selection.selects(record),
             arguments.since,
             arguments.until,
         )?;
-        for note in notes {
+        for note in told.notes.iter().chain(&told.unknown) {
             tell(&format!("table-service-copy: {note}"));
         }
+        let code = match told.unknown.is_empty() {
+            true => exit::DONE,
+            false => exit::DIFFERENT,
+        };
         for mut versions in epochs {
             while let Some((_, line)) = versions.next().map_err(|error| Failure::new(error.to_string()))? {
                 let text = match arguments.format {
@@ -35,14 +39,14 @@ pub fn history(arguments: &HistoryArguments) -> Result<u8, Failure> {
                 };
                 match out.write_all(&text).and_then(|()| out.write_all(b"\n")) {
                     // A reader that has seen enough.
-                    Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(exit::DONE),
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(code),
                     written => written.map_err(|error| Failure::new(error.to_string()))?,
                 }
             }
         }
         match out.flush() {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::new(error.to_string())),
-            _ => Ok(exit::DONE),
+            _ => Ok(code),
         }
     })
 }
@@ -56,6 +60,17 @@ fn text(line: &[u8]) -> Result<String, Failure> {
         members(&version.before).map_err(failed)?,
         members(&version.after).map_err(failed)?,
     );
+    if let ("gap", Some(about)) = (version.kind.as_str(), &version.properties) {
+        let about = members(about).map_err(failed)?;
+        let [until, reason] = ["Until", "Reason"].map(|name| about.get(name).and_then(Value::as_str));
+        let until = until.map_or("the end".to_owned(), str::to_owned);
+        let text = format!(
+            "{} gap    until {until}: {}",
+            version.committed,
+            reason.unwrap_or_default()
+        );
+        return Ok(escaped(&text));
+    }
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let changes: Vec<String> = names
         .into_iter()
@@ -66,7 +81,8 @@ fn text(line: &[u8]) -> Result<String, Failure> {
             (None, new) => Some(format!("+{name}: {}", new.cloned().unwrap_or_default())),
         })
         .collect();
-    let key = format!("({:?}, {:?})", version.partition_key, version.row_key);
+    let [partition_key, row_key] = [version.partition_key, version.row_key].map(Option::unwrap_or_default);
+    let key = format!("({partition_key:?}, {row_key:?})");
     let text = format!("{} {:6} {key} {}", version.committed, version.kind, changes.join(", "));
     Ok(escaped(text.trim_end()))
 }
@@ -81,6 +97,11 @@ mod tests {
         assert_eq!(
             text(line).unwrap(),
             r#"2026-01-01T00:00:00Z update ("p", "r\u{1b}") A: 1 -> 2, -B: "x", -C: 2, +D: "y\n""#
+        );
+        let line = br#"{"position":"0/1","committed":"2026-01-01T00:00:00Z","table_name":"T","kind":"gap","partition_key":null,"row_key":null,"timestamp":null,"properties":{"Reason":"x\u001b","Until":null},"before":{},"after":{}}"#;
+        assert_eq!(
+            text(line).unwrap(),
+            "2026-01-01T00:00:00Z gap    until the end: x\\u{1b}"
         );
     }
 }

@@ -17,7 +17,7 @@ use crate::pipeline::{CopyContext, Pace, room};
 use crate::places::print;
 use crate::printable::tell;
 use crate::progress::Counters;
-use crate::report::Report;
+use crate::report::{LeftOut, Report};
 use crate::resume::{Job, Journal};
 use crate::selection::Selection;
 use crate::write::{OnConflict, WriteMode};
@@ -48,6 +48,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     // Everything that is needed is read and checked before anything is written.
     let selection = Selection::read(arguments.filter.as_deref())?;
     let (restored, notes) = block_in_place(|| Archive::open(&arguments.from)?.restored(&wanted))?;
+    let lacking = restored.lacking.clone();
     let source = ArchiveSource::new(restored, selection);
     for note in &notes {
         tell(&format!("table-service-copy: {note}"));
@@ -84,15 +85,23 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     });
     stop_on_signal(&copy.stop);
     round(&copy, &tables, &mut report, arguments.work.style()).await?;
+    report.left_out.extend(lacking.iter().map(|(table, failure)| LeftOut {
+        table: table.clone(),
+        reason: failure.to_string(),
+    }));
     report.seconds = begin.elapsed().as_secs_f64();
     let interrupted = copy.stop.load(Ordering::Relaxed);
     if interrupted {
         report.note("Interrupted.");
     }
     print(arguments.work.json, "report", &report, &report.text());
-    Ok(match (interrupted, report.sum().rejected) {
-        (true, _) => exit::INTERRUPTED,
-        (false, 0) => exit::DONE,
-        (false, _) => exit::REJECTED,
+    // Damage is the most that there is to say.
+    let left_out = lacking.iter().map(|(_, failure)| failure.code).max();
+    let left_out = left_out.or((!report.left_out.is_empty()).then_some(exit::FAILED));
+    Ok(match (interrupted, left_out, report.sum().rejected) {
+        (true, ..) => exit::INTERRUPTED,
+        (false, Some(code), _) => code,
+        (false, None, 0) => exit::DONE,
+        (false, None, _) => exit::REJECTED,
     })
 }

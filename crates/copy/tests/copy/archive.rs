@@ -12,14 +12,14 @@ use crate::program::{Place, command, database_url, ends_with, output, start, suc
 pub type Entities = BTreeMap<(String, String), String>;
 
 /// A database with an archive beside it.
-struct Kept {
-    database: Database,
-    session: Session,
-    directory: tempfile::TempDir,
+pub struct Kept {
+    pub database: Database,
+    pub session: Session,
+    pub directory: tempfile::TempDir,
 }
 
 impl Kept {
-    fn new(tables: &[&str]) -> Kept {
+    pub fn new(tables: &[&str]) -> Kept {
         let database = Database::new();
         let session = database.session("writer");
         session.run("SET search_path = public, table_service");
@@ -33,28 +33,28 @@ impl Kept {
         }
     }
 
-    fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.directory.path().join("archive")
     }
 
-    fn archive(&self, more: &[&str]) -> String {
+    pub fn archive(&self, more: &[&str]) -> String {
         let (from, path) = (database_url(&self.database), self.path());
         succeeds(&[&["archive", "--from", &from, "--to", text(&path)], more].concat())
     }
 
     /// Runs a statement and returns a moment after it.
-    fn then(&self, statement: &str) -> String {
+    pub fn then(&self, statement: &str) -> String {
         self.session.run(statement);
         moment(&self.session)
     }
 
     /// The entities of a table as they are now.
-    fn now(&self, table: &str) -> Entities {
+    pub fn now(&self, table: &str) -> Entities {
         entities(&self.session, table)
     }
 
     /// The entities of a table at a moment, restored into another database.
-    fn at(&self, moment: &str, table: &str) -> Entities {
+    pub fn at(&self, moment: &str, table: &str) -> Entities {
         let target = Database::new();
         let (to, path) = (database_url(&target), self.path());
         succeeds(&[
@@ -84,7 +84,7 @@ impl Drop for Kept {
     }
 }
 
-fn moment(session: &Session) -> String {
+pub fn moment(session: &Session) -> String {
     let moment =
         session.text("SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')");
     // What comes next is later.
@@ -275,7 +275,7 @@ fn zstd_text(path: &Path) -> String {
 }
 
 /// The only file of an archive whose name has this in it.
-fn file_of(archive: &Path, part: &str) -> PathBuf {
+pub fn file_of(archive: &Path, part: &str) -> PathBuf {
     let mut names = std::fs::read_dir(archive).unwrap().map(|entry| entry.unwrap().path());
     names.find(|path| text(path).contains(part)).unwrap()
 }
@@ -418,6 +418,18 @@ fn damage_is_named_wherever_it_is() {
     let path = kept.path();
     let verify = ["archive", "--verify", text(&path)];
     succeeds(&verify);
+    let history = [
+        "history",
+        "--from",
+        text(&path),
+        "--table",
+        "Orders",
+        "--filter",
+        "true",
+    ];
+    let versions = output(&history).stdout;
+    let text_of = |output: &std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(versions.split(|&byte| byte == b'\n').count(), 2);
     let stride: usize = std::env::var("STRIDE").map_or(11, |stride| stride.parse().unwrap());
     let names: Vec<PathBuf> = std::fs::read_dir(&path)
         .unwrap()
@@ -453,7 +465,19 @@ fn damage_is_named_wherever_it_is() {
             let (code, count) = restore();
             match code {
                 Some(0) => assert!(count == expected.len() || is_manifest && is_named, "{shown} {what}"),
-                code => assert_eq!((code, count), (Some(1), 0), "{shown} {what}"),
+                Some(1) => assert!(is_manifest && count == 0, "{shown} {what}"),
+                code => assert_eq!((code, count), (Some(4), 0), "{shown} {what}"),
+            }
+            // Nothing is shown as if it were all.
+            let seen = output(&history);
+            match seen.status.code() {
+                Some(0) => assert_eq!(seen.stdout, versions, "{shown} {what}"),
+                Some(1) => assert!(is_manifest && seen.stdout.is_empty(), "{shown} {what}"),
+                code => assert!(
+                    code == Some(4) && text_of(&seen).contains(r#""kind":"gap""#),
+                    "{shown} {what}: {}",
+                    text_of(&seen)
+                ),
             }
         };
         for at in (0..whole.len()).step_by(stride) {
@@ -491,7 +515,7 @@ fn nothing_is_restored_past_a_damaged_segment() {
     assert!(said.contains("it is missing") && said.contains("Orders: "), "{said}");
     let restore = ["restore", "--quiet", "--from", text(&path), "--to", "-", "--at"];
     succeeds(&[&restore[..], &[&before]].concat());
-    let said = ends_with(1, &[&restore[..], &["latest"]].concat());
+    let said = ends_with(4, &[&restore[..], &["latest"]].concat());
     assert!(
         said.contains("--allow-gaps") && said.contains("can be restored"),
         "{said}"
@@ -825,27 +849,17 @@ fn a_strangers_archive_is_read_carefully() {
         }
         directory
     };
-    let refused = |archive: &tempfile::TempDir| {
+    let refused_with = |status: i32, archive: &tempfile::TempDir| {
         let to = tempfile::tempdir().unwrap();
         let out = to.path().join("out");
-        let said = ends_with(
-            1,
-            &[
-                "restore",
-                "--quiet",
-                "--from",
-                text(archive.path()),
-                "--at",
-                "latest",
-                "--to",
-                text(&out),
-            ],
-        );
+        let restore = ["restore", "--quiet", "--from", text(archive.path()), "--at", "latest"];
+        let said = ends_with(status, &[&restore[..], &["--to", text(&out)]].concat());
         for entry in std::fs::read_dir(&out).into_iter().flatten() {
             assert!(text(&entry.unwrap().path()).ends_with(".part"));
         }
         said
     };
+    let refused = |archive: &tempfile::TempDir| refused_with(1, archive);
     let archive = fresh();
     edit(archive.path(), |line| {
         if line["kind"] == "table" {
@@ -868,7 +882,7 @@ fn a_strangers_archive_is_read_carefully() {
     let elsewhere = archive.path().join("elsewhere");
     std::fs::rename(&base, &elsewhere).unwrap();
     symlink(&elsewhere, &base).unwrap();
-    assert!(refused(&archive).contains("missing or damaged"));
+    assert!(refused_with(4, &archive).contains("missing or damaged"));
 
     // Little that becomes much: a line of 1 GiB.
     let archive = fresh();

@@ -6,6 +6,7 @@
 
 mod archive;
 mod archive_histories;
+mod archive_unknown;
 mod away;
 mod changes;
 mod conflicts;
