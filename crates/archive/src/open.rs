@@ -40,6 +40,8 @@ pub struct Restored {
     pub tables: Vec<Named>,
     /// Those that are not known, and why.
     pub lacking: Vec<(String, Failure)>,
+    /// Which tables the archive follows, as [`is_selected`](crate::is_selected) takes them.
+    pub selected: Vec<String>,
     pub state: State,
     /// Keeps the files there.
     pub reading: Reading,
@@ -159,6 +161,7 @@ impl Archive {
             directory: self.directory,
             tables,
             lacking,
+            selected: self.found.manifest.selected,
             state,
             reading: self.reading,
         };

@@ -29,7 +29,7 @@ impl ArchiveSource {
             tables,
             state,
             reading,
-            lacking: _,
+            ..
         } = restored;
         ArchiveSource {
             directory,

@@ -337,10 +337,11 @@ pub struct ArchiveArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   table-service-copy restore --from ./archive --at latest --to postgresql://me@localhost/other\n  \
-                  table-service-copy restore --from ./archive --at 2026-01-31T12:00:00Z --table Orders --as OrdersThen --to env:TARGET\n\n\
+                  table-service-copy restore --from ./archive --at 2026-01-31T12:00:00Z --table Orders --as OrdersThen --to env:TARGET\n  \
+                  table-service-copy restore --from ./archive --at 10m --table Orders --as-it-was --to postgresql://me@localhost/mydata\n\n\
                   A moment is after the last transaction, in the order of commits, before the first one that has committed later: never in the \
                   middle of a transaction. Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities were \
-                  rejected; 4 a file is damaged or missing, so that tables were left out; 130 interrupted.")]
+                  rejected or changed by others meanwhile; 4 a file is damaged or missing, so that tables were left out; 130 interrupted.")]
 pub struct RestoreArguments {
     /// The archive's directory
     #[arg(long, value_name = "DIRECTORY")]
@@ -369,6 +370,11 @@ pub struct RestoreArguments {
     /// What happens to an entity that the target has already
     #[arg(long, value_enum, default_value = "fail")]
     pub on_conflict: OnConflict,
+
+    /// Make tables of a database equal to what they were: write what differs, delete what was not there, and leave what is the same with its
+    /// ETag and Timestamp. With --filter, only entities that pass it now or passed it then
+    #[arg(long, conflicts_with_all = ["on_conflict", "allow_gaps"])]
+    pub as_it_was: bool,
 
     /// Restore what is there if changes are missing: in a gap, or because a file is damaged
     #[arg(long)]

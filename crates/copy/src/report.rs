@@ -9,6 +9,16 @@ pub fn rate(entities: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { entities as f64 / seconds } else { 0.0 }
 }
 
+/// What else `restore --as-it-was` has done with a table.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct AsItWas {
+    pub deleted: u64,
+    /// They were as they are to be.
+    pub left: u64,
+    /// Others have written them meanwhile.
+    pub changed: u64,
+}
+
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TableReport {
     pub table: String,
@@ -17,6 +27,8 @@ pub struct TableReport {
     pub skipped: u64,
     pub rejected: u64,
     pub new_timestamps: u64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub as_it_was: Option<AsItWas>,
 }
 
 impl TableReport {
@@ -90,6 +102,13 @@ impl Report {
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
         for table in &self.tables {
+            if let Some(done) = &table.as_it_was {
+                lines.push(format!(
+                    "{}: {} written, {} deleted, {} left as they were, {} changed by others meanwhile, {} rejected",
+                    table.table, table.written, done.deleted, done.left, done.changed, table.rejected
+                ));
+                continue;
+            }
             lines.push(format!(
                 "{}: {} read, {} written, {} skipped, {} rejected",
                 table.table, table.read, table.written, table.skipped, table.rejected

@@ -26,6 +26,7 @@ use crate::write::{OnConflict, WriteMode};
 use self::rounds::{again, each_table, round, told};
 
 mod archive;
+mod as_it_was;
 mod bulk;
 mod changes;
 mod feed;

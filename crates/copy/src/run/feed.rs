@@ -537,6 +537,7 @@ impl Applier<'_> {
             skipped: outcome.skipped,
             new_timestamps: outcome.new_timestamps,
             rejected: outcome.rejects.len() as u64,
+            ..TableReport::default()
         });
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use table_service_archive::{Archive, Wanted};
+use table_service_archive::{Archive, Wanted, is_selected};
 use table_service_model::table_name;
 use tokio::task::block_in_place;
 
@@ -22,6 +22,7 @@ use crate::resume::{Job, Journal};
 use crate::selection::Selection;
 use crate::write::{OnConflict, WriteMode};
 
+use super::as_it_was::Level;
 use super::rounds::round;
 
 pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
@@ -46,9 +47,19 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         allow_gaps: arguments.allow_gaps,
     };
     // Everything that is needed is read and checked before anything is written.
-    let selection = Selection::read(arguments.filter.as_deref())?;
+    let mut selection = Selection::read(arguments.filter.as_deref())?;
+    let mut level = None;
+    if arguments.as_it_was {
+        // What passes now need not have passed then.
+        let all = Selection::read(None)?;
+        level = Some(Level::open(
+            &arguments.work,
+            to,
+            std::mem::replace(&mut selection, all),
+        )?);
+    }
     let (restored, notes) = block_in_place(|| Archive::open(&arguments.from)?.restored(&wanted))?;
-    let lacking = restored.lacking.clone();
+    let (lacking, selected) = (restored.lacking.clone(), restored.selected.clone());
     let source = ArchiveSource::new(restored, selection);
     for note in &notes {
         tell(&format!("table-service-copy: {note}"));
@@ -84,7 +95,30 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         stop: Arc::default(),
     });
     stop_on_signal(&copy.stop);
-    round(&copy, &tables, &mut report, arguments.work.style()).await?;
+    match &level {
+        None => round(&copy, &tables, &mut report, arguments.work.style())
+            .await
+            .map(drop)?,
+        Some(level) => {
+            level
+                .tables(&copy, &tables, &mut report, arguments.work.style())
+                .await?;
+            if arguments.table.is_none() {
+                let known: Vec<&String> = tables.iter().chain(lacking.iter().map(|(name, _)| name)).collect();
+                let is_known = |table: &String| known.iter().any(|known| known.eq_ignore_ascii_case(table));
+                let others = level
+                    .there()
+                    .await?
+                    .into_iter()
+                    .filter(|table| is_selected(&selected, table));
+                for table in others.filter(|table| !is_known(table)) {
+                    report.note(format!(
+                        "The table {table} was not there at that moment. It stays as it is."
+                    ));
+                }
+            }
+        }
+    }
     report.left_out.extend(lacking.iter().map(|(table, failure)| LeftOut {
         table: table.clone(),
         reason: failure.to_string(),
@@ -98,7 +132,9 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     // Damage is the most that there is to say.
     let left_out = lacking.iter().map(|(_, failure)| failure.code).max();
     let left_out = left_out.or((!report.left_out.is_empty()).then_some(exit::FAILED));
-    Ok(match (interrupted, left_out, report.sum().rejected) {
+    let changed = report.tables.iter().filter_map(|table| table.as_it_was);
+    let undone = report.sum().rejected + changed.map(|done| done.changed).sum::<u64>();
+    Ok(match (interrupted, left_out, undone) {
         (true, ..) => exit::INTERRUPTED,
         (false, Some(code), _) => code,
         (false, None, 0) => exit::DONE,

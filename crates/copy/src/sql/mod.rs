@@ -1,6 +1,7 @@
-//! Databases with the extension: read and written by COPY, counted and deleted by statements.
+//! Databases with the extension: read and written by COPY, counted, deleted and made as they were by statements.
 
 mod archived;
+mod as_it_was;
 mod bulk;
 mod changes;
 mod connect;
@@ -11,6 +12,7 @@ mod target;
 mod visit;
 
 pub use archived::{FeedStatus, Freeze, Frozen, Probe};
+pub use as_it_was::{Leveller, Step};
 pub use bulk::{LARGEST_STEP, SqlDeleter, count};
 pub use changes::{Change, ChangeFeed, Event, Images, PAGE, StoredTable};
 pub use connect::{Database, DatabaseOptions};

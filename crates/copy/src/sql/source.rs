@@ -20,7 +20,7 @@ use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, MOST_TABLES, Positio
 
 use super::connect::{ALL_ALIVE, Connection, Database, SqlError, alive, literal, row, rows};
 use super::rows as row_format;
-use super::visit::Access;
+use super::visit::{Access, Known};
 
 /// Tables with fewer rows are read in one range.
 const ROWS_OF_A_RANGE: i64 = 20_000;
@@ -32,8 +32,8 @@ pub struct SqlSource {
     pub database: Database,
     /// Only entities with this Timestamp or a later one.
     since: Option<Ticks>,
-    /// Entities that have expired and are still stored, too.
-    with_expired: bool,
+    /// The only table, by its OID, and with entities that have expired and are still stored.
+    only: Option<u32>,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     /// Whether there was a snapshot that is gone.
     is_renewed: AtomicBool,
@@ -50,16 +50,16 @@ impl SqlSource {
         SqlSource {
             database,
             since,
-            with_expired: false,
+            only: None,
             snapshot: Mutex::new(None),
             is_renewed: AtomicBool::new(false),
         }
     }
 
-    /// Everything that is stored in the database, as it is now.
-    pub async fn of_everything(database: Database) -> Result<SqlSource, SqlError> {
+    /// Everything that is stored in a table, as it is now.
+    pub async fn of_everything(database: Database, oid: u32) -> Result<SqlSource, SqlError> {
         let source = SqlSource {
-            with_expired: true,
+            only: Some(oid),
             ..SqlSource::new(database, None)
         };
         source.snapshot().await?;
@@ -233,7 +233,8 @@ impl SqlSource {
         chunks: &Sender<Chunk>,
     ) -> Result<bool, SqlError> {
         let snapshot = self.snapshot().await?;
-        let Some(relation) = self.database.relation(&snapshot.client, table).await? else {
+        let known = self.only.map_or(Known::ByName(table), Known::ByOid);
+        let Some(relation) = self.database.known_relation(&snapshot.client, known).await? else {
             return Ok(false);
         };
         let client = self.database.connect().await?;
@@ -262,9 +263,9 @@ impl SqlSource {
             .map(|column| column.type_().clone())
             .collect();
         let condition = self.condition(range, position.as_ref());
-        let alive = match self.with_expired {
-            true => ALL_ALIVE.to_owned(),
-            false => alive(&client, table).await?,
+        let alive = match self.only {
+            Some(_) => ALL_ALIVE.to_owned(),
+            None => alive(&client, table).await?,
         };
         let stream = client
             .copy_out(&format!(

@@ -204,7 +204,7 @@ impl SqlWriter {
 }
 
 /// What the table's own check would refuse is found here, so that one bad entity does not refuse the others.
-fn check(record: &Record) -> Result<(), String> {
+pub fn check(record: &Record) -> Result<(), String> {
     let timestamp = match record.timestamp {
         Some(timestamp) => Some(timestamp),
         None => table_service_model::Ticks::from_postgres_micros(0),

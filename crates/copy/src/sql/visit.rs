@@ -15,7 +15,7 @@ use super::owners::of_table;
 pub struct Relation {
     /// Quoted.
     name: String,
-    oid: u32,
+    pub oid: u32,
     /// The name of the table.
     pub table: String,
 }

@@ -7,6 +7,7 @@
 mod archive;
 mod archive_histories;
 mod archive_unknown;
+mod as_it_was;
 mod away;
 mod changes;
 mod conflicts;
