@@ -48,8 +48,8 @@ export async function showHome(main, scope, canWrite) {
     hot.replaceChildren(hotHead, element('p', { class: 'quiet' }, 'Recent requests of the partitions that are asked for most.'),
       hotPartitions(samples, account));
     for (const { table, requests } of cards) {
-      const { now, curve } = requestsOf(account, table.name);
-      requests.replaceChildren(...(now === 0 ? [] : [`${number(now)} recent requests`, curve || '']));
+      const { rate, curve } = requestsOf(account, table.name);
+      requests.replaceChildren(...(rate === 0 ? [] : [`${rate < 10 ? rate.toFixed(1) : number(Math.round(rate))} requests a second`, curve || '']));
     }
   }, (error) => plots.replaceChildren(shown(error)));
 }

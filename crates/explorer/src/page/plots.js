@@ -135,7 +135,8 @@ function totals(samples) {
 const keyOf = (/** @type {string} */ account, /** @type {string} */ table) => `${account} ${table.toLowerCase()}`;
 
 /**
- * The recent requests of a table, of which the gateway counts those of the most requested partitions: now, and as a curve.
+ * The requests a second of a table, of which the gateway counts those of the most requested partitions: now, and as a curve. Its counts
+ * have those of about the last 90 seconds.
  *
  * @param {string} account
  * @param {string} table
@@ -148,7 +149,7 @@ export function requestsOf(account, table) {
   const points = counts.map((count, index) => `${(100 * index) / Math.max(1, counts.length - 1)},${22 - (20 * count) / most}`);
   const view = { class: 'curve', viewBox: '0 0 100 24', preserveAspectRatio: 'none', 'aria-hidden': 'true' };
   const curve = counts.length > 1 && svg('svg', view, svg('polyline', { points: points.join(' ') }));
-  return { now: counts.at(-1) ?? 0, curve };
+  return { rate: (counts.at(-1) ?? 0) / 90, curve };
 }
 
 /** Draws requests a second, and the latency that 99 of 100 requests do not exceed. */
