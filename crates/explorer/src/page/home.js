@@ -49,7 +49,8 @@ export async function showHome(main, scope, canWrite) {
       hotPartitions(samples, account));
     for (const { table, requests } of cards) {
       const { rate, curve } = requestsOf(account, table.name);
-      requests.replaceChildren(...(rate === 0 ? [] : [`${rate < 10 ? rate.toFixed(1) : number(Math.round(rate))} requests a second`, curve || '']));
+      const words = `${rate < 10 ? rate.toFixed(1) : number(Math.round(rate))} requests a second`;
+      requests.replaceChildren(...(rate === 0 ? [] : [words, curve || '']));
     }
   }, (error) => plots.replaceChildren(shown(error)));
 }
