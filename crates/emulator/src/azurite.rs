@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, ValueEnum};
-use table_service_gateway::config::{AccountSettings, OtherService, Settings};
+use table_service_gateway::config::{AccountSettings, Settings};
 
 use crate::messages::Messages;
+use crate::other_services::OtherService;
 use crate::settings::{CommonOptions, EmulatorSettings};
 
 /// The names of the commands, and of this program where it stands for one of them.

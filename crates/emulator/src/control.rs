@@ -1,5 +1,6 @@
 //! The emulator's hook in the gateway: faults, and the paths `/reset` and `/faults` of the admin port.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,11 +13,14 @@ use table_service_gateway::body::Pending;
 use table_service_gateway::database::Session;
 use table_service_gateway::failure::Failure;
 use table_service_gateway::hook::{Decision, Hook, HookAnswer, HookedRequest};
-use table_service_model::Code;
-use table_service_model::access::ServiceProperties;
+use table_service_model::access::{Grant, ServiceProperties};
+use table_service_model::{Code, Error};
 use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
 
 use crate::faults::{FaultSettings, Faults};
+use crate::other_services::OtherPort;
+use crate::unsigned_token;
 
 /// The most bytes of the body of `POST /faults`, and the time in which it has to arrive.
 const FAULTS_BYTES: usize = 64 * 1024;
@@ -28,11 +32,27 @@ pub struct Control {
     pub faults: Faults,
     /// Whether the tables are kept, so that nothing may reset them.
     pub keeps_tables: bool,
+    /// Whether tokens are taken without a check of their signature, as azurite takes them with `--oauth basic`.
+    pub takes_unsigned_tokens: bool,
+    /// The ports of other services, until the gateway listens.
+    pub others: Mutex<Vec<OtherPort>>,
 }
 
 impl Hook for Control {
     fn decide(&self, request: &HookedRequest<'_>) -> Decision {
         self.faults.decide(request)
+    }
+
+    fn check_token(&self, tenant: &Tenant, token: &str, https: bool) -> Option<Result<Grant, Error>> {
+        self.takes_unsigned_tokens
+            .then(|| unsigned_token::grant(token, https, tenant.account.name()))
+    }
+
+    fn serve_beside(&self, tls: Option<TlsAcceptor>) {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        for port in others.drain(..) {
+            tokio::spawn(port.run(tls.clone()));
+        }
     }
 
     fn has_path(&self, path: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once};
 
 use table_service_gateway::config::{self, AccountSettings, Config, ConfigError, Settings};
 use table_service_gateway::run;
@@ -13,6 +13,7 @@ use crate::cleaner::Cleaner;
 use crate::control::Control;
 use crate::faults::Faults;
 use crate::installation::Installation;
+use crate::other_services::OtherPort;
 use crate::parent;
 use crate::postgres::{self, FIRST_DATABASE, Server};
 use crate::run_directory::{self, RunDirectory, lock_data};
@@ -93,7 +94,15 @@ async fn run_in(
     if let Some(file) = &options.log_file {
         make_directory_of(file)?;
     }
+    let mut others = Vec::new();
+    for (service, listen) in &options.other_services {
+        let port = OtherPort::bind(*service, listen).await;
+        others.push(port.map_err(|error| of_config(&error))?);
+    }
+    let other_addresses: Vec<_> = others.iter().map(|port| (port.service, port.address)).collect();
     let control = Arc::new(Control {
+        takes_unsigned_tokens: options.unsigned_tokens,
+        others: Mutex::new(others),
         faults: Faults::new(options.more.faults.clone()),
         keeps_tables: options.data.is_some(),
     });
@@ -109,7 +118,7 @@ async fn run_in(
     let listens = AtomicBool::new(false);
     let gateway = run::run(config, Some(control), |addresses| {
         listens.store(true, Ordering::Relaxed);
-        messages.listens(addresses);
+        messages.listens(addresses, &other_addresses);
     });
     // The gateway may end before the other task has seen the signal.
     let closes = Once::new();
@@ -208,7 +217,5 @@ fn gateway(options: EmulatorSettings, socket: &Path) -> Result<Config, String> {
         .any(|account| account.has_public_key)
         .then_some(hosts);
     config.log_file = options.log_file;
-    config.other_services = options.other_services;
-    config.unsigned_tokens = options.unsigned_tokens;
     Ok(config)
 }

@@ -1,9 +1,12 @@
 //! The messages of an emulator about itself, on standard output.
 
 use std::io::Write;
+use std::net::SocketAddr;
 
 use table_service_gateway::run::Addresses;
 use table_service_model::access::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+
+use crate::other_services::OtherService;
 
 /// The port that SDKs connect to with `UseDevelopmentStorage=true`.
 const DEVELOPMENT_PORT: u16 = 10002;
@@ -32,7 +35,8 @@ impl Messages {
         }
     }
 
-    pub fn listens(&self, addresses: &Addresses) {
+    /// Announces that the emulator listens, and where the other services do.
+    pub fn listens(&self, addresses: &Addresses, others: &[(OtherService, SocketAddr)]) {
         let port = addresses.clients.port();
         if let Some(address) = addresses.explorer.as_ref().filter(|_| *self != Messages::Quiet) {
             table_service_explorer::print(address);
@@ -41,10 +45,7 @@ impl Messages {
             Messages::Quiet => {}
             Messages::Own => say(&ready(addresses)),
             Messages::Azurite => {
-                let others = addresses
-                    .others
-                    .iter()
-                    .map(|(service, address)| (service.name(), *address));
+                let others = others.iter().map(|(service, address)| (service.name(), *address));
                 for (service, address) in others.chain([(TABLE, addresses.clients)]) {
                     let url = format!("{}://{address}", addresses.scheme);
                     say(&format!("Azurite {service} service is starting at {url}"));

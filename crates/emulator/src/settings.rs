@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use table_service_gateway::config::{ConfigError, ExplorerMode, OtherService, Settings};
+use table_service_gateway::config::{ConfigError, ExplorerMode, Settings};
 
 use crate::faults::FaultSettings;
 use crate::messages::Messages;
+use crate::other_services::OtherService;
 
 #[derive(Debug)]
 pub struct EmulatorSettings {

@@ -23,8 +23,6 @@ pub struct Tenant {
     pub filter_dialect: Dialect,
     /// The issuer of its bearer tokens, if any.
     pub bearer: Option<Bearer>,
-    /// Whether it accepts unsigned tokens.
-    pub unsigned_tokens: bool,
     pub cors: CorsRules,
 }
 
@@ -69,7 +67,6 @@ impl Tenants {
                 database,
                 filter_dialect: account.filter_dialect,
                 bearer: bearer.map_err(|problem| format!("the account {name}: {problem}"))?,
-                unsigned_tokens: config.unsigned_tokens,
                 cors: CorsRules::default(),
             };
             Ok((name.to_owned(), Arc::new(tenant)))

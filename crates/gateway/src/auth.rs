@@ -9,13 +9,13 @@ use crate::bearer::check_transport;
 use crate::clock::now;
 use crate::database::Session;
 use crate::failure::Failure;
+use crate::hook::Hook;
 use crate::request::Head;
 use crate::request::target::Target;
 use crate::shares::Share;
-use crate::unsigned_token;
 
-/// Checks the credentials of a request and returns their grant. `challenged` says whether refused clients get a challenge. `permit`
-/// takes a permit to run for a request that needs the database. Only a request with a right signature needs it, so that the answers
+/// Checks the credentials of a request and returns their grant. `challenged` says whether refused clients get a challenge. The
+/// hook may take tokens of an account without an issuer. `permit` takes a permit to run for a request that needs the database. Only a request with a right signature needs it, so that the answers
 /// to all others do not depend on the account.
 ///
 /// # Errors
@@ -26,6 +26,7 @@ pub async fn authenticate(
     head: &Head,
     target: &Target<'_>,
     challenged: bool,
+    hook: Option<&dyn Hook>,
     permit: impl FnOnce() -> Result<Share, Failure>,
 ) -> Result<Grant, Failure> {
     if let Some(value) = head.header(AUTHORIZATION) {
@@ -52,10 +53,10 @@ pub async fn authenticate(
             }
             Authorization::Bearer(token) => match &tenant.bearer {
                 Some(bearer) => Ok(bearer.grant(token, head.peer.https)?),
-                None if tenant.unsigned_tokens => {
-                    Ok(unsigned_token::grant(token, head.peer.https, tenant.account.name())?)
-                }
-                None => Err(no_issuer(head, challenged)),
+                None => match hook.and_then(|hook| hook.check_token(tenant, token, head.peer.https)) {
+                    Some(checked) => Ok(checked?),
+                    None => Err(no_issuer(head, challenged)),
+                },
             },
         };
     }

@@ -259,7 +259,10 @@ impl Gateway {
             false => Endpoint::Primary,
         };
         let session = Session::at(endpoint, &tenant.database, addressed.deadline);
-        let grant = authenticate(tenant, &session, head, target, challenged, || self.permit(tenant)).await?;
+        let grant = authenticate(tenant, &session, head, target, challenged, self.hook.as_deref(), || {
+            self.permit(tenant)
+        })
+        .await?;
         if let Some(permission) = operation.permission(head.headers.contains_key(IF_MATCH)) {
             grant.permits(permission, operation.table())?;
         }

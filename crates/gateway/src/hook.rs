@@ -7,6 +7,9 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use http_body_util::Full;
+use table_service_model::Error;
+use table_service_model::access::Grant;
+use tokio_rustls::TlsAcceptor;
 
 use crate::account::{Tenant, Tenants};
 use crate::body::Pending;
@@ -18,6 +21,12 @@ use crate::request::operation::Operation;
 pub trait Hook: Send + Sync {
     /// Decides about a request before it is executed. The request is permitted and complete.
     fn decide(&self, request: &HookedRequest<'_>) -> Decision;
+
+    /// Checks a bearer token to an account without an issuer. Without a result it is refused, as the gateway refuses it.
+    fn check_token(&self, tenant: &Tenant, token: &str, https: bool) -> Option<Result<Grant, Error>>;
+
+    /// Begins to serve other ports, with the gateway's certificate if it has one. The gateway listens.
+    fn serve_beside(&self, tls: Option<TlsAcceptor>);
 
     /// Returns whether a path of the admin port is the hook's.
     fn has_path(&self, path: &str) -> bool;

@@ -22,7 +22,6 @@ pub mod line_ends;
 pub mod needs;
 pub mod observe;
 pub mod operations;
-pub mod other_services;
 mod reminder;
 pub mod request;
 pub mod response;
@@ -34,7 +33,6 @@ pub mod shares;
 mod sweeper;
 pub mod tls;
 pub mod uncancelled;
-pub mod unsigned_token;
 pub mod write_limit;
 
 /// The allocator of every program with the gateway in it.

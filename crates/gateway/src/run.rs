@@ -22,7 +22,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::account::{Tenant, Tenants};
 use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
-use crate::config::{Config, ConfigError, ExplorerMode, LogFormat, OtherService};
+use crate::config::{Config, ConfigError, ExplorerMode, LogFormat};
 use crate::database::{Node, OF_CITUS, usable};
 use crate::explorer::ExplorerDatabases;
 use crate::feed_watch;
@@ -31,7 +31,6 @@ use crate::head_limit::LONG_BYTES;
 use crate::hook::Hook;
 use crate::needs::ONE_REQUEST;
 use crate::observe::Metrics;
-use crate::other_services::OtherPort;
 use crate::server::Server;
 use crate::service_manager;
 use crate::shares::Shares;
@@ -82,8 +81,6 @@ pub struct Addresses {
     pub scheme: &'static str,
     pub clients: SocketAddr,
     pub admin: SocketAddr,
-    /// Of services that are refused.
-    pub others: Vec<(OtherService, SocketAddr)>,
     /// The address of the explorer, which has a secret, if there is one and no file was named for it.
     pub explorer: Option<String>,
 }
@@ -153,14 +150,6 @@ pub async fn run(
         )
         .into());
     }
-    let mut others = Vec::new();
-    for (service, listen) in &config.other_services {
-        others.push(OtherPort {
-            service: *service,
-            listener: bind(service.setting(), listen).await?,
-            tls: tls.clone(),
-        });
-    }
     let admin_listener = bind("admin_listen", &config.admin_listen).await?;
     let admin_address = admin_listener.local_addr()?;
 
@@ -224,16 +213,13 @@ pub async fn run(
         table_service_explorer::write(&address, path)
             .map_err(|problem| ConfigError::new("explorer_address_file", problem))?;
     }
-    let mut other_addresses = Vec::new();
-    for port in others {
-        other_addresses.push((port.service, port.address()?));
-        tokio::spawn(port.run());
+    if let Some(hook) = &gateway.hook {
+        hook.serve_beside(tls.clone());
     }
     announce(&Addresses {
         scheme,
         clients: address,
         admin: admin_address,
-        others: other_addresses,
         explorer: explorer_address,
     });
     let server = Server {
@@ -297,7 +283,11 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> {
+/// Listens on the address of a setting.
+///
+/// # Errors
+/// The address cannot be had, under the name of the setting.
+pub async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> {
     TcpListener::bind(address).await.map_err(|error| {
         let more = match error.kind() {
             ErrorKind::AddrInUse => {

@@ -44,7 +44,15 @@ fn bad_lines_go_to_the_rejects_file_with_their_reason() {
         }
         // An entity is flat: what is nested in JSON is a String with that JSON.
         let copied = directory.path().join(format!("copied.{kind}.jsonl"));
-        succeeds(&["--from", &place.argument(), "--table", "Orders", "--to", text(&copied), "--quiet"]);
+        succeeds(&[
+            "--from",
+            &place.argument(),
+            "--table",
+            "Orders",
+            "--to",
+            text(&copied),
+            "--quiet",
+        ]);
         let copied = std::fs::read_to_string(copied).unwrap();
         assert!(copied.contains(r#""N":"{\"nested\":1}""#), "{copied}");
         let said = ends_with(1, &quietly(text(&bad), &place.argument(), &["--on-conflict", "skip"]));

@@ -4,7 +4,6 @@ mod command_line;
 mod error;
 mod file;
 mod filter_dialect;
-mod other_service;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -13,6 +12,5 @@ mod validation;
 pub use command_line::CommandLine;
 pub use error::ConfigError;
 pub use file::{AccountSettings, BearerSettings};
-pub use other_service::OtherService;
 pub use settings::{ExplorerMode, LogFormat, Settings};
 pub use validation::{AccountConfig, Config, TlsFiles, check, host_names};

@@ -10,7 +10,6 @@ use table_service_model::filter::Dialect;
 
 use super::error::ConfigError;
 use super::file::{AccountSettings, BearerSettings};
-use super::other_service::OtherService;
 use super::settings::{ExplorerMode, LogFormat, Settings};
 use crate::request::forwarded::TrustedProxies;
 
@@ -53,10 +52,6 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The names, beside local ones, by which requests may call the port for clients. `None` allows all. Only the emulator sets it.
     pub client_hosts: Option<Vec<String>>,
-    /// The addresses of other services than tables, which refuse requests. Only the emulator sets it.
-    pub other_services: Vec<(OtherService, String)>,
-    /// Whether unsigned bearer tokens are accepted (`unsigned_token.rs`). Only the emulator sets it.
-    pub unsigned_tokens: bool,
     /// A file for the log instead of standard error. Only the emulator sets it.
     pub log_file: Option<PathBuf>,
 }
@@ -156,8 +151,6 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         log: settings.log.unwrap_or_else(|| "info".to_owned()),
         log_format: settings.log_format.unwrap_or_default(),
         client_hosts: None,
-        other_services: Vec::new(),
-        unsigned_tokens: false,
         log_file: None,
     })
 }

@@ -1,5 +1,5 @@
-//! The other services of an account, on the ports where azurite has them: only an emulator listens there. It answers lists of
-//! containers and queues, which checks of a container's health read, with empty ones, and refuses everything else.
+//! The other services of an account, on the ports where azurite has them. Lists of containers and queues, which checks of a container's
+//! health read, are empty ones, and everything else is refused.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -15,6 +15,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use quick_xml::escape::escape;
+use table_service_gateway::body::Pending;
+use table_service_gateway::config::ConfigError;
+use table_service_gateway::failure::Failure;
+use table_service_gateway::gateway::into_http;
+use table_service_gateway::request::Host;
+use table_service_gateway::response::error::{ERROR_CODE, with_id_and_time};
+use table_service_gateway::response::{Echo, Reply};
+use table_service_gateway::run::bind;
+use table_service_gateway::server::refuse;
 use table_service_model::error::RequestError;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -23,38 +32,60 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use uuid::Uuid;
 
-use crate::body::Pending;
-use crate::config::OtherService;
-use crate::failure::Failure;
-use crate::gateway::into_http;
-use crate::request::Host;
-use crate::response::error::{ERROR_CODE, with_id_and_time};
-use crate::response::{Echo, Reply};
-use crate::server::refuse;
-
 const CONNECTIONS: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const TLS_TIME: Duration = Duration::from_secs(10);
 const HEAD_TIME: Duration = Duration::from_secs(60);
 
+/// A service that is not the Table service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherService {
+    Blob,
+    Queue,
+}
+
+impl OtherService {
+    /// Returns the name of the setting that says where it listens.
+    fn setting(self) -> &'static str {
+        match self {
+            OtherService::Blob => "blob_listen",
+            OtherService::Queue => "queue_listen",
+        }
+    }
+
+    /// Returns its name, as the service writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            OtherService::Blob => "Blob",
+            OtherService::Queue => "Queue",
+        }
+    }
+}
+
 /// The port of another service.
 pub struct OtherPort {
     pub service: OtherService,
-    pub listener: TcpListener,
-    pub tls: Option<TlsAcceptor>,
+    pub address: SocketAddr,
+    listener: TcpListener,
 }
 
 impl OtherPort {
-    /// The address of the port.
+    /// Listens, and answers nothing yet.
     ///
     /// # Errors
-    /// The operating system does not say it.
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
+    /// The address cannot be had, under the name of its setting.
+    pub async fn bind(service: OtherService, listen: &str) -> Result<OtherPort, ConfigError> {
+        let listener = bind(service.setting(), listen).await?;
+        let address = listener.local_addr();
+        Ok(OtherPort {
+            service,
+            address: address.map_err(|error| ConfigError::new(service.setting(), error))?,
+            listener,
+        })
     }
 
     /// Answers until the process ends.
-    pub async fn run(self) {
+    pub async fn run(self, tls: Option<TlsAcceptor>) {
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let Ok((stream, _)) = self.listener.accept().await else {
@@ -65,7 +96,7 @@ impl OtherPort {
                 refuse(stream);
                 continue;
             };
-            let (service, tls) = (self.service, self.tls.clone());
+            let (service, tls) = (self.service, tls.clone());
             tokio::spawn(async move {
                 let _permit = permit;
                 match tls {
