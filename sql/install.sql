@@ -305,9 +305,16 @@ BEGIN
         SELECT d.objid FROM pg_catalog.pg_event_trigger_dropped_objects() AS d
         WHERE TG_EVENT OPERATOR(pg_catalog.=) 'sql_drop' AND d.schema_name OPERATOR(pg_catalog.=) 'table_service_data' AND d.object_type OPERATOR(pg_catalog.=) 'table'
         UNION ALL
-        SELECT DISTINCT c.oid FROM pg_catalog.pg_event_trigger_ddl_commands() AS d
+        SELECT DISTINCT c.oid FROM (
+            SELECT d.classid, d.objid FROM pg_catalog.pg_event_trigger_ddl_commands() AS d WHERE TG_EVENT OPERATOR(pg_catalog.=) 'ddl_command_end'
+            UNION ALL
+            -- An extension that moves takes its tables along.
+            SELECT m.classid, m.objid FROM pg_catalog.pg_event_trigger_ddl_commands() AS d
+            JOIN pg_catalog.pg_depend AS m ON m.refclassid OPERATOR(pg_catalog.=) d.classid AND m.refobjid OPERATOR(pg_catalog.=) d.objid
+            WHERE TG_EVENT OPERATOR(pg_catalog.=) 'ddl_command_end' AND d.object_type OPERATOR(pg_catalog.=) 'extension'
+        ) AS d
         JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) d.objid
-        WHERE TG_EVENT OPERATOR(pg_catalog.=) 'ddl_command_end' AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+        WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
             AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}')
             AND (c.relnamespace OPERATOR(pg_catalog.=) (SELECT n.oid FROM pg_catalog.pg_namespace AS n WHERE n.nspname OPERATOR(pg_catalog.=) 'table_service_data')
                 OR c.reloftype OPERATOR(pg_catalog.=) (SELECT t.oid FROM pg_catalog.pg_type AS t JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) t.typnamespace
@@ -1077,7 +1084,7 @@ CREATE FUNCTION table_service.keep_names_apart() RETURNS event_trigger LANGUAGE 
 DECLARE
     command record;
 BEGIN
-    -- An extension that moves into the schema takes its relations along.
+    -- An extension that moves into the schema takes its relations along. With quote_all_identifiers its name is quoted.
     FOR command IN
         SELECT c.classid AS class, c.objid AS object FROM pg_catalog.pg_event_trigger_ddl_commands() AS c
         WHERE c.schema_name OPERATOR(pg_catalog.=) 'table_service_data'
@@ -1085,7 +1092,7 @@ BEGIN
         SELECT d.classid, d.objid FROM pg_catalog.pg_event_trigger_ddl_commands() AS c
         JOIN pg_catalog.pg_depend AS d ON d.refclassid OPERATOR(pg_catalog.=) c.classid AND d.refobjid OPERATOR(pg_catalog.=) c.objid
         WHERE c.object_type OPERATOR(pg_catalog.=) 'extension'
-            AND (pg_catalog.pg_identify_object(d.classid, d.objid, 0)).schema OPERATOR(pg_catalog.=) 'table_service_data'
+            AND pg_catalog.btrim((pg_catalog.pg_identify_object(d.classid, d.objid, 0)).schema, '"') OPERATOR(pg_catalog.=) 'table_service_data'
     LOOP
         PERFORM pg_catalog.table_service_refuse_taken_names(command.class, command.object);
     END LOOP;

@@ -8,7 +8,7 @@ CREATE FUNCTION table_service.keep_names_apart() RETURNS event_trigger LANGUAGE 
 DECLARE
     command record;
 BEGIN
-    -- An extension that moves into the schema takes its relations along.
+    -- An extension that moves into the schema takes its relations along. With quote_all_identifiers its name is quoted.
     FOR command IN
         SELECT c.classid AS class, c.objid AS object FROM pg_catalog.pg_event_trigger_ddl_commands() AS c
         WHERE c.schema_name OPERATOR(pg_catalog.=) 'table_service_data'
@@ -16,7 +16,7 @@ BEGIN
         SELECT d.classid, d.objid FROM pg_catalog.pg_event_trigger_ddl_commands() AS c
         JOIN pg_catalog.pg_depend AS d ON d.refclassid OPERATOR(pg_catalog.=) c.classid AND d.refobjid OPERATOR(pg_catalog.=) c.objid
         WHERE c.object_type OPERATOR(pg_catalog.=) 'extension'
-            AND (pg_catalog.pg_identify_object(d.classid, d.objid, 0)).schema OPERATOR(pg_catalog.=) 'table_service_data'
+            AND pg_catalog.btrim((pg_catalog.pg_identify_object(d.classid, d.objid, 0)).schema, '"') OPERATOR(pg_catalog.=) 'table_service_data'
     LOOP
         PERFORM pg_catalog.table_service_refuse_taken_names(command.class, command.object);
     END LOOP;

@@ -91,16 +91,16 @@ fn lock(name: &str, at_once: bool) -> bool {
 }
 
 /// Refuses what a command has done to an object, if this transaction has thereby given a relation in `table_service_data` a name that
-/// it must not have. Names that relations had before are left as they are.
+/// it must not have, or has made a table of the service of one. Names that relations had before are left as they are otherwise.
 ///
 /// # Errors
 /// `TableAlreadyExists` for the name of another relation in any case, and `InvalidInput` for the reserved one.
 pub fn refuse_taken(class: pg_sys::Oid, object: pg_sys::Oid) -> Result<(), Error> {
-    let schema = catalog::data_schema();
+    let (schema, entity) = (catalog::data_schema(), catalog::entity_type());
     for relation in relations_of(class, object) {
         let found = |class: &pg_sys::FormData_pg_class| {
             let name = String::from_utf8_lossy(name_bytes(&class.relname)).into_owned();
-            (class.relnamespace == schema).then_some(name)
+            (class.relnamespace == schema).then_some((name, class.reloftype == entity))
         };
         let by_oid = (pg_sys::Anum_pg_class_oid, relation);
         let (class, index) = (
@@ -114,9 +114,13 @@ pub fn refuse_taken(class: pg_sys::Oid, object: pg_sys::Oid) -> Result<(), Error
                 scan_as_before(class, index, by_oid, found),
             )
         };
-        let Some(name) = now.filter(|now| before.as_ref() != Some(now)) else {
+        let Some((name, is_table)) = now else {
             continue;
         };
+        // A table of the service is found by its name. Another relation is not, so one that becomes such a table gets its name now.
+        if before.is_some_and(|(before, was_table)| before == name && (was_table || !is_table)) {
+            continue;
+        }
         if is_reserved(&name) {
             return Err(Error::TableNameReserved);
         }

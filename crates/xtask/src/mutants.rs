@@ -21,7 +21,7 @@ use crate::runner::Runner;
 use crate::temporary::{Server, TemporaryDirectory, lock};
 
 /// The golden tests that catch mutants. The others catch none.
-const GOLDEN_TESTS: [&str; 23] = [
+const GOLDEN_TESTS: [&str; 24] = [
     "00_install",
     "access",
     "bulk",
@@ -36,6 +36,7 @@ const GOLDEN_TESTS: [&str; 23] = [
     "filter_dialect",
     "insert",
     "merge",
+    "names",
     "pages",
     "patch",
     "privileges",
@@ -48,7 +49,7 @@ const GOLDEN_TESTS: [&str; 23] = [
 ];
 
 /// The tests of tests/system that do.
-const SYSTEM_TESTS: [&str; 14] = [
+const SYSTEM_TESTS: [&str; 15] = [
     "batches::",
     "bulk::",
     "change_feeds::",
@@ -57,6 +58,7 @@ const SYSTEM_TESTS: [&str; 14] = [
     "feed_notes::",
     "foreign_code::",
     "index_entities::",
+    "names::",
     "patch::",
     "property_indexes::",
     "privileges::the_owner_of_the_database",
@@ -87,7 +89,7 @@ const GATEWAY_TESTS: [&str; 17] = [
 ];
 
 /// The tests of the copy program with a server that do.
-const COPY_TESTS: [&str; 3] = ["archive::", "changes::", "owners::"];
+const COPY_TESTS: [&str; 4] = ["archive::", "changes::", "owners::", "tables::"];
 
 /// The tests of a Citus cluster that do: golden ones, and of sessions.
 const CITUS_TESTS: [(Suite, &str); 6] = [

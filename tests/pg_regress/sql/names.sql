@@ -57,6 +57,15 @@ SELECT pg_temp.outcome('ALTER TABLE table_service_data.parts RENAME TO "Tables"'
 CREATE VIEW table_service_data."MOVED_PKEY" AS SELECT 1 AS a;
 CREATE TABLE other.moved (id int PRIMARY KEY);
 SELECT pg_temp.outcome('ALTER TABLE other.moved SET SCHEMA table_service_data');
+-- An extension takes its relations along, whatever is quoted.
+INSERT INTO pg_extension SELECT 4294967293, 'mover', extowner, 'other'::regnamespace, true, '1.0' FROM pg_extension WHERE extname = 'table_service';
+ALTER EXTENSION mover ADD TABLE other.orders;
+SELECT pg_temp.outcome('ALTER EXTENSION mover SET SCHEMA table_service_data');
+SET quote_all_identifiers = on;
+SELECT pg_temp.outcome('ALTER EXTENSION mover SET SCHEMA table_service_data');
+RESET quote_all_identifiers;
+ALTER EXTENSION mover DROP TABLE other.orders;
+DELETE FROM pg_extension WHERE extname = 'mover';
 -- It is as if nothing had happened.
 SELECT relname, relkind FROM pg_class WHERE relnamespace = 'table_service_data'::regnamespace ORDER BY relname;
 SELECT properties FROM get_entity('ORDERS', 'p', 'r');
@@ -112,6 +121,16 @@ SELECT table_name, is_valid FROM query_expiry();
 ALTER TABLE table_service_data."Orders" SET (fillfactor = 80);
 CREATE INDEX ON table_service_data."Orders" (row_key);
 SELECT pg_temp.outcome('ALTER TABLE table_service_data.orders RENAME TO "oRders"');
+-- Another relation is not found by its name, so it does not become a table of the service beside one.
+DROP TABLE table_service_data.orders, table_service_data.tables;
+ALTER EVENT TRIGGER table_service_names DISABLE;
+CREATE TABLE table_service_data.orders (LIKE entity);
+CREATE TABLE table_service_data.tables (LIKE entity);
+ALTER EVENT TRIGGER table_service_names ENABLE ALWAYS;
+ALTER TABLE table_service_data.orders ADD CHECK (row_key <> 'x');
+SELECT pg_temp.outcome('ALTER TABLE table_service_data.orders DROP CONSTRAINT orders_row_key_check, OF entity');
+SELECT pg_temp.outcome('ALTER TABLE table_service_data.tables OF entity');
+SELECT properties FROM get_entity('ORDERS', 'p', 'r');
 -- A view cannot be meant.
 DROP TABLE table_service_data.orders;
 ALTER EVENT TRIGGER table_service_names DISABLE;

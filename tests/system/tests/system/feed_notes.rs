@@ -91,6 +91,23 @@ fn definitions_come_in_the_order_of_commits() {
 }
 
 #[test]
+fn an_extension_that_moves_takes_tables_along() {
+    let feeds = Feeds::new();
+    let owner = feeds.session("owner");
+    owner.run("SELECT create_table('Orders')");
+    owner.run("SELECT create_change_feed('f')");
+    owner.run(
+        "CREATE SCHEMA away;
+        INSERT INTO pg_extension SELECT 4294967293, 'mover', extowner, 'table_service_data'::regnamespace, true, '1.0' FROM pg_extension WHERE extname = 'table_service';
+        ALTER EXTENSION mover ADD TABLE table_service_data.\"Orders\"; ALTER EXTENSION mover SET SCHEMA away",
+    );
+    // Nobody is told of this.
+    owner.run("INSERT INTO away.\"Orders\" VALUES ('p', 'r', now(), '{}')");
+    owner.run("ALTER EXTENSION mover SET SCHEMA table_service_data");
+    assert_eq!(rows(&owner, "f", &[]), ["drop Orders", "create Orders"]);
+}
+
+#[test]
 fn nobody_forges_a_definition_or_a_mark() {
     let feeds = Feeds::new();
     let (owner, stranger) = (feeds.session("owner"), stranger(&feeds));
