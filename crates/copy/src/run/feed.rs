@@ -22,7 +22,7 @@ use crate::peer::Target;
 use crate::pipeline::{CopyContext, Pace};
 use crate::printable::tell;
 use crate::record::{Key, Record};
-use crate::report::{Report, TableReport};
+use crate::report::{LeftOut, Report, TableReport};
 use crate::resume::{Followed, Job, Journal};
 use crate::selection::Selection;
 use crate::sql::{Change, ChangeFeed, Event, Images, Known, SqlWriter, StoredTable};
@@ -211,6 +211,8 @@ struct FollowedTables {
     told: BTreeSet<String>,
     /// Those of which changes could not be read.
     with_gaps: BTreeSet<String>,
+    /// Those that could not be visited, and are not followed any more.
+    left_out: BTreeSet<String>,
     /// Where the source has the entities of a table, since the last check.
     stored: BTreeMap<String, StoredTable>,
 }
@@ -239,6 +241,7 @@ impl FollowedTables {
             new: Vec::new(),
             told: BTreeSet::new(),
             with_gaps: BTreeSet::new(),
+            left_out: BTreeSet::new(),
             stored: BTreeMap::new(),
         }
     }
@@ -304,9 +307,13 @@ impl FollowedTables {
     /// Says once of each table that changes of it are missing in the target.
     fn tell_of_gap(&mut self, table: &str, reason: &str, report: &mut Report) {
         if self.with_gaps.insert(table.to_owned()) {
-            let note =
+            let reason =
                 format!("Changes of the table {table} cannot be followed, and are missing in the target: {reason}");
-            say(note, report);
+            tell(&format!("table-service-copy: {reason}"));
+            report.left_out.push(LeftOut {
+                table: table.to_owned(),
+                reason,
+            });
         }
     }
 
@@ -427,6 +434,9 @@ impl Applier<'_> {
                 }
                 continue;
             };
+            if self.known.left_out.contains(&name) {
+                continue;
+            }
             if let Some(reason) = change.gap() {
                 self.known.tell_of_gap(&name, &reason, self.report);
                 continue;
@@ -452,9 +462,16 @@ impl Applier<'_> {
         Ok(count)
     }
 
+    /// What is the matter of one table keeps nothing from the others.
     async fn flush(&mut self) -> Result<(), Failure> {
         for (table, keys) in std::mem::take(&mut self.pending) {
-            self.apply_keys(&table, keys).await?;
+            match self.apply_keys(&table, keys).await {
+                Err(failure) if failure.is_of_table => {
+                    self.known.tell_of_gap(&table, &failure.to_string(), self.report);
+                    self.known.left_out.insert(table);
+                }
+                applied => applied?,
+            }
         }
         Ok(())
     }

@@ -278,7 +278,7 @@ impl ChangeFeed {
                 return Ok(None);
             };
             let check = async |_: &str| alive(client, &relation.table).await;
-            let alive = self.database.visiting(client, &relation, Access::Follow, check).await?;
+            let alive = self.database.visiting(client, &relation, Access::Read, check).await?;
             Ok(Some(StoredTable { relation, alive }))
         };
         self.database.again(|| self.database.on_kept(work)).await
@@ -322,7 +322,7 @@ impl ChangeFeed {
                 let _ = batches.send(batch).await;
                 Ok(())
             };
-            self.database.visiting(client, relation, Access::Follow, read).await
+            self.database.visiting(client, relation, Access::Read, read).await
         };
         self.database.again(|| self.database.on_kept(work)).await
     }

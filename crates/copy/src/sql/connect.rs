@@ -90,6 +90,16 @@ impl SqlError {
         matches!(self, SqlError::OfTable(_)) || self.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
     }
 
+    /// Returns an error of a statement on one table as the matter of this table: whoever may change the table decides what it says. Errors
+    /// that may pass, and those of the connection, stay as they are.
+    #[must_use]
+    pub fn of_table(self) -> SqlError {
+        match self.code() {
+            Some(_) if !self.is_passing() => SqlError::OfTable(self.text()),
+            _ => self,
+        }
+    }
+
     /// In one line, with the service's message and its hint.
     pub fn text(&self) -> String {
         match self {

@@ -20,7 +20,7 @@ use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, MOST_TABLES, Positio
 
 use super::connect::{ALL_ALIVE, Connection, Database, SqlError, alive, literal, row, rows};
 use super::rows as row_format;
-use super::visit::{Access, Known};
+use super::visit::{Access, Known, Relation};
 
 /// Tables with fewer rows are read in one range.
 const ROWS_OF_A_RANGE: i64 = 20_000;
@@ -178,7 +178,7 @@ impl SqlSource {
                 let name = self.database.visit(client, &relation, Access::Read).await?;
                 work(client, name).await.map(Some)
             };
-            in_savepoint(client, visit).await?
+            in_savepoint(client, visit).await?.map_err(SqlError::of_table)
         };
         self.under_snapshot(visit).await?.ok_or_else(|| self.no_table(table))
     }
@@ -253,7 +253,23 @@ impl SqlSource {
                 Err(_) => SqlError::for_now(error.text()),
             });
         }
-        let relation = self.database.visit(&client, &relation, Access::Read).await?;
+        let of_table = self.copy_relation(&client, &relation, range, position, chunks).await;
+        of_table.map(|()| true).map_err(SqlError::of_table)
+    }
+
+    /// Reads the relation of a table, in the transaction of the client.
+    async fn copy_relation(
+        &self,
+        client: &Connection,
+        relation: &Relation,
+        range: &Range,
+        position: &mut Option<Position>,
+        chunks: &Sender<Chunk>,
+    ) -> Result<(), SqlError> {
+        let (table, relation) = (
+            &relation.table,
+            self.database.visit(client, relation, Access::Read).await?,
+        );
         let columns = "partition_key, row_key, \"timestamp\", properties";
         let types: Vec<Type> = client
             .prepare(&format!("SELECT {columns} FROM {relation}"))
@@ -265,7 +281,7 @@ impl SqlSource {
         let condition = self.condition(range, position.as_ref());
         let alive = match self.only {
             Some(_) => ALL_ALIVE.to_owned(),
-            None => alive(&client, table).await?,
+            None => alive(client, table).await?,
         };
         let stream = client
             .copy_out(&format!(
@@ -310,7 +326,7 @@ impl SqlSource {
             let reached = Some(full.position.clone());
             bytes = 0;
             if chunks.send(full).await.is_err() {
-                return Ok(true);
+                return Ok(());
             }
             *position = reached;
         }
@@ -318,7 +334,7 @@ impl SqlSource {
         client.batch_execute("COMMIT").await?;
         // If nobody takes it, the copy has failed elsewhere.
         let _ = chunks.send(chunk).await;
-        Ok(true)
+        Ok(())
     }
 
     fn condition(&self, range: &Range, position: Option<&Position>) -> String {

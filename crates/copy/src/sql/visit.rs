@@ -31,8 +31,6 @@ pub enum Known<'t> {
 #[derive(Debug, Clone, Copy)]
 pub enum Access {
     Read,
-    /// As `Read`, again while others have locked it.
-    Follow,
     Write,
     /// Nobody else writes meanwhile.
     ReadAlone,
@@ -57,14 +55,16 @@ impl Database {
             Known::ByOid(oid) => (None, Some(oid)),
         };
         let found = rows(client, FIND, &[&name, &oid], 1).await?;
-        let relation = |row: &Row| {
+        let relation = |row: &Row| -> Result<Relation, SqlError> {
             Ok(Relation {
                 name: row.try_get(0)?,
                 oid: row.try_get(1)?,
                 table: row.try_get(2)?,
             })
         };
-        found.first().map(relation).transpose()
+        let found = found.first().map(relation).transpose()?;
+        // A snapshot may have a table that was dropped since. It has no name then, only a number.
+        Ok(found.filter(|relation| relation.name.contains('.')))
     }
 
     /// Locks a table in the transaction of the client, so that its owner stays and nobody adds code to it, and looks whose code it has.
@@ -78,7 +78,7 @@ impl Database {
         const HELD: &str = "SELECT $1::pg_catalog.text::pg_catalog.regclass::pg_catalog.oid";
         let Relation { name, oid, .. } = relation;
         let mode = match access {
-            Access::Read | Access::Follow => "ACCESS SHARE",
+            Access::Read => "ACCESS SHARE",
             Access::Write => "ROW EXCLUSIVE",
             Access::ReadAlone => "SHARE",
         };

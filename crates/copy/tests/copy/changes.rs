@@ -345,6 +345,36 @@ fn a_table_whose_changes_cannot_be_read_is_named_and_others_are_followed() {
     let gap = "Changes of the table Items cannot be followed, and are missing in the target: The table, or a part of it, had a replica";
     // At once, and in the report.
     assert_eq!(said.matches(gap).count(), 2, "{said}");
+    assert!(said.contains("Items: left out: "), "{said}");
+}
+
+#[test]
+fn a_table_that_stays_locked_keeps_no_other_one_from_being_followed() {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, copied) = (prepared(&source), prepared(&target));
+    session.run("SELECT create_table('Items'), insert_entity('Orders', 'p', 'r', '{}')");
+    let (from, to) = (database_url(&source), database_url(&target));
+    let copying = Following::start(&from, &to);
+    wait_until("all are copied", || {
+        output(&verifying(&from, &to, &[])).status.success()
+    });
+    session.run("SELECT insert_entity('Items', 'p', 'r', '{}')");
+    let owner = source.session("owner");
+    owner.run("BEGIN; LOCK TABLE table_service_data.\"Items\"");
+    // Changes of the locked table come before those of the other one.
+    session.run("SELECT insert_entity('Orders', 'p', 'last', '{}')");
+    copying.said.waits_for("Changes of the table Items cannot be followed");
+    let last = "SELECT count(*) FROM table_service_data.\"Orders\" WHERE row_key = 'last'";
+    wait_until("the other table is followed", || copied.text(last) == "1");
+    owner.run("COMMIT");
+    session.run("SELECT insert_entity('Items', 'p', 'later', '{}'), insert_entity('Orders', 'p', 'end', '{}')");
+    wait_until("it still is", || copied.text(&last.replace("last", "end")) == "1");
+    assert_eq!(copied.text("SELECT count(*) FROM table_service_data.\"Items\""), "0");
+    let said = copying.interrupt();
+    assert!(
+        said.contains("Items: left out: ") && said.contains("has locked table_service_data"),
+        "{said}"
+    );
 }
 
 /// docs/guide/move.md says what it may have.

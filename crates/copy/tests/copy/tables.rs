@@ -1,6 +1,6 @@
 //! Work on all tables: what is the matter of one of them is said, and keeps nothing from the others.
 
-use system_tests::{Database, Session};
+use system_tests::{Database, Session, wait_until};
 
 use crate::program::{database_url, ends_with, file, output, quietly, succeeds, text, verifying};
 
@@ -53,6 +53,40 @@ fn a_locked_table_is_named_and_the_others_are_served() {
         said.contains("Held: 2 read, 2 written") && !said.contains("Free:"),
         "{said}"
     );
+}
+
+#[test]
+fn a_table_that_goes_away_meanwhile_is_named_and_the_others_are_served() {
+    let rename = "ALTER TABLE table_service_data.\"Held\" RENAME TO \"Other\"";
+    for goes in ["DROP TABLE table_service_data.\"Held\"", rename] {
+        // Before the first table is looked at, and while it is written.
+        for is_looked_at in [false, true] {
+            let (source, target) = (Database::new(), Database::new());
+            let session = prepared(&source);
+            let (from, to) = (&database_url(&source), &database_url(&target));
+            let locked = match is_looked_at {
+                true => &target,
+                false => &source,
+            };
+            let holder = locked.session("holder");
+            holder.run("SELECT table_service.create_table('Free', if_not_exists => true); BEGIN; LOCK TABLE table_service_data.\"Free\"");
+            let said = std::thread::scope(|scope| {
+                let copying = scope.spawn(|| ends_with(1, &quietly(from, to, &[])));
+                wait_until("the copy waits for the first table", || {
+                    let waiting = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND database = \
+                        (SELECT oid FROM pg_database WHERE datname = current_database())";
+                    holder.text(waiting) == "t"
+                });
+                session.run(goes);
+                holder.run("COMMIT");
+                copying.join().unwrap()
+            });
+            assert!(
+                said.contains("Free: 2 read, 2 written") && said.contains("Held: left out: "),
+                "{goes} {is_looked_at}: {said}"
+            );
+        }
+    }
 }
 
 #[test]
