@@ -36,7 +36,4 @@ UPDATE table_service_data."Employees" SET properties = table_service.merge_prope
 SELECT properties FROM table_service_data."Empty";
 SELECT e.partition_key, e.row_key, left(e.properties::text, 100) FROM table_service_data."Types" AS e ORDER BY 1, 2;
 SELECT row_key, properties FROM table_service_data."Employees" WHERE partition_key = 'dept1' AND (row_key < '00020' OR row_key = 'new') ORDER BY row_key;
-SELECT table_service.create_table('Another'), table_service.delete_table('Renamed');
-SELECT table_service.set_access_policies('Another', '[{"Id": "one", "Permission": "raud"}]');
-SELECT table_name, table_service.get_access_policies(table_name) FROM table_service.query_tables();
 ROLLBACK;

@@ -12,6 +12,7 @@ const CATALOG: &str = include_str!("../../../upgrade/catalog.sql");
 const DATA: &str = include_str!("../../../upgrade/data.sql");
 const ANSWERS: &str = concat!(
     include_str!("../../../upgrade/answers.sql"),
+    include_str!("../../../upgrade/definitions.sql"),
     include_str!("../../../upgrade/matches.sql")
 );
 
