@@ -1,13 +1,14 @@
 //! New bases from the last ones and the segments since then, and what no kept moment needs.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
+use table_service_command_line::failure::Failure;
 use table_service_files::Record;
 
 use crate::directory::Directory;
 use crate::fold::Visitor;
+use crate::law::{At, Point, needed, point, prune};
 use crate::manifest::{Base, Contents, Manifest, Moment, Position, Table};
-use crate::plan::{At, Point, needed, point, prune};
 use crate::read::Checker;
 use crate::state::{State, Versions};
 use crate::write::BaseWriter;
@@ -24,24 +25,27 @@ pub struct Fold {
 
 /// What became of a table.
 pub struct Folded {
-    table: u32,
-    epoch: u32,
-    position: Position,
-    /// The new base; `None` if the last one is still as the table is.
-    base: Option<(u64, Contents)>,
+    pub table: u32,
+    pub epoch: u32,
+    pub position: Position,
+    /// The new base; `None` if the last one is still as the table is. The error is a matter of this table.
+    pub base: Result<Option<(u64, Contents)>, String>,
 }
 
 impl Fold {
     /// Returns what is to be made, if it is time: when the segments since the last bases are as large as those are, or an eighth
-    /// of the kept time, in microseconds, is over.
-    pub fn due(manifest: &mut Manifest, least: u64, keep: Option<i64>) -> Option<Fold> {
-        let epoch = manifest.whole_epochs().next_back()?.clone();
+    /// of the kept time, in microseconds, is over. Those tables are left out of which none can be made.
+    pub fn due(manifest: &mut Manifest, least: u64, keep: Option<i64>, left_out: &BTreeSet<u32>) -> Option<Fold> {
+        let epoch = manifest.epoch()?.clone();
+        let position = manifest.segments_of(epoch.number).next_back()?.last;
         let latest = |table: &Table| {
             let of_table = manifest.bases.iter();
             let of_table = of_table.filter(|base| base.table == table.id && base.epoch == epoch.number);
             of_table.max_by_key(|base| base.position)
         };
-        let is_whole = |table: &&Table| !table.has_open_gap() && latest(table).is_some();
+        // One that was read behind the last change has nothing that is new.
+        let is_behind = |table: &&Table| latest(table).is_some_and(|base| base.through < position);
+        let is_whole = |table: &&Table| !table.has_open_gap() && !left_out.contains(&table.id) && is_behind(table);
         let tables: Vec<Table> = manifest.living().filter(is_whole).cloned().collect();
         let bases: Vec<&Base> = tables.iter().filter_map(latest).collect();
         let folded = bases.iter().map(|base| base.through).min()?;
@@ -55,7 +59,6 @@ impl Fold {
             let oldest = since.iter().map(|segment| segment.earliest).min();
             oldest.is_some_and(|oldest| epoch.reached.0.saturating_sub(oldest.0) > keep / 8)
         });
-        let position = since.last()?.last;
         if bytes < least.max(stored) && !is_old {
             return None;
         }
@@ -66,7 +69,7 @@ impl Fold {
         Some(Fold {
             point: Point {
                 epoch: epoch.number,
-                before: Some(Position(position.0 + 1)),
+                before: Position(position.0 + 1),
                 at: None,
             },
             position,
@@ -75,67 +78,102 @@ impl Fold {
         })
     }
 
-    /// Makes them.
-    pub fn run(self, directory: &Directory) -> Result<Vec<Folded>, String> {
+    /// Makes them. What is the matter with one table keeps nothing from the others.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn run(self, directory: &Directory) -> Result<Vec<Folded>, Failure> {
         let checker = Checker::new(directory, &self.manifest);
         let is_damaged = |number| checker.is_damaged(number);
-        let mut wanted = Vec::new();
+        let (mut wanted, mut problems) = (Vec::new(), HashMap::new());
         for (table, _) in &self.tables {
-            let needed = needed(&self.manifest, table, &self.point, &is_damaged, false)?;
-            wanted.push((table.clone(), needed));
+            match needed(&self.manifest, table, &self.point, &is_damaged, false) {
+                Ok(needed) => wanted.push((table.clone(), needed)),
+                Err(problem) => drop(problems.insert(table.id, problem)),
+            }
         }
-        let mut state = State::gather(directory, &self.manifest, &wanted, &self.point, Versions::Last, false)?;
+        let state = State::gather(directory, &self.manifest, &wanted, &self.point, Versions::Last, false);
+        let mut state = state.map_err(|problem| directory.failed(&problem))?;
         let mut tables = self.tables;
         tables.sort_by_key(|(table, _)| table.id);
         let mut all = Vec::new();
         for (table, number) in tables {
-            let mut folded = Folded {
+            let base = match problems.remove(&table.id) {
+                Some(problem) => Err(problem.what),
+                None => fold(&mut state, directory, table.id, number)?,
+            };
+            all.push(Folded {
                 table: table.id,
                 epoch: self.point.epoch,
                 position: self.position,
-                base: None,
-            };
-            if state.has_changes(table.id)? {
-                let writer = BaseWriter::begin(directory, number).map_err(|failure| failure.to_string())?;
-                let mut writing = Writing(writer);
-                state.visit(table.id, &mut writing)?;
-                let contents = writing.0.finish().map_err(|failure| failure.to_string())?;
-                folded.base = Some((number, contents));
-            }
-            all.push(folded);
+                base,
+            });
         }
         Ok(all)
     }
 }
 
-struct Writing(BaseWriter);
+/// Writes a base, if the table has changed. The inner error is a matter of the table, the outer one of the disk.
+fn fold(
+    state: &mut State,
+    directory: &Directory,
+    table: u32,
+    number: u64,
+) -> Result<Result<Option<(u64, Contents)>, String>, Failure> {
+    match state.has_changes(table) {
+        Ok(true) => {}
+        Ok(false) => return Ok(Ok(None)),
+        Err(problem) => return Err(directory.failed(&problem)),
+    }
+    let mut writing = Writing {
+        writer: BaseWriter::begin(directory, number)?,
+        failure: None,
+    };
+    let visited = state.visit(table, &mut writing);
+    if let Some(failure) = writing.failure {
+        return Err(failure);
+    }
+    Ok(match visited {
+        Ok(_) => Ok(Some((number, writing.writer.finish()?))),
+        Err(problem) => {
+            directory.remove(&|other| other == number)?;
+            Err(problem)
+        }
+    })
+}
+
+struct Writing {
+    writer: BaseWriter,
+    failure: Option<Failure>,
+}
 
 impl Visitor for Writing {
     fn entity(&mut self, record: Record) -> Result<bool, String> {
-        self.0
-            .add(&record)
-            .map(|()| true)
-            .map_err(|failure| failure.to_string())
+        self.failure = self.writer.add(&record).err();
+        Ok(self.failure.is_none())
     }
 }
 
 impl Folded {
     /// Puts it into the manifest. Returns whether there is a new base.
-    pub fn apply(self, manifest: &mut Manifest) -> bool {
+    ///
+    /// # Errors
+    /// The table, and why it has none.
+    pub fn apply(self, manifest: &mut Manifest) -> Result<bool, (u32, String)> {
         let Folded {
             table,
             epoch,
             position,
             base,
         } = self;
-        let Some((number, contents)) = base else {
+        let Some((number, contents)) = base.map_err(|problem| (table, problem))? else {
             let of_table = manifest.bases.iter_mut();
             let of_table =
                 of_table.filter(|base| base.table == table && base.epoch == epoch && base.position <= position);
             if let Some(base) = of_table.max_by_key(|base| base.position) {
                 base.through = base.through.max(position);
             }
-            return false;
+            return Ok(false);
         };
         let before = manifest.segments_of(epoch).filter(|segment| segment.last <= position);
         let latest = before.map(|segment| segment.latest).max();
@@ -153,7 +191,7 @@ impl Folded {
             through: position,
             contents,
         });
-        true
+        Ok(true)
     }
 }
 

@@ -5,8 +5,8 @@ use serde::Serialize;
 use table_service_command_line::failure::Failure;
 
 use crate::directory::{Directory, Found};
+use crate::law::restorable;
 use crate::manifest::Manifest;
-use crate::plan::restorable;
 use crate::read::Checker;
 
 /// A file that is not as it was written.
@@ -44,7 +44,7 @@ fn listing(directory: &Directory, manifest: &Manifest, is_damaged: &dyn Fn(u64) 
     let tables = manifest.tables.iter().map(|table| {
         let bases = manifest.bases.iter().filter(|base| base.table == table.id);
         Listed {
-            table: table.name.clone(),
+            table: table.name().to_owned(),
             restorable: restorable(manifest, table, is_damaged)
                 .into_iter()
                 .map(|(from, to)| (from.to_string(), to.to_string()))
@@ -102,8 +102,9 @@ impl Listing {
     }
 }
 
-/// Reads all files. Returns what is damaged, what is there and does no harm, and what can still be restored.
+/// Reads all files, also while a run writes to them. Returns what is damaged, what is there and does no harm, and what can still be restored.
 pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing), Failure> {
+    let _reading = directory.read_lock();
     let Found { manifest, damage, .. } = directory.found()?;
     let checker = Checker::new(directory, &manifest);
     let mut damages: Vec<Damage> = damage
@@ -124,7 +125,7 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
         .bases
         .iter()
         .map(|base| (crate::directory::Kind::Base, base.number));
-    let mut known = std::collections::HashSet::new();
+    let (mut known, mut damaged) = (std::collections::HashSet::new(), Vec::new());
     for (kind, number) in segments.chain(bases) {
         let path = directory.file(kind, number);
         let file = path
@@ -132,12 +133,25 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
         if let Some(problem) = checker.damage(number) {
-            damages.push(Damage {
-                file: file.clone(),
-                problem,
-            });
+            damaged.push((
+                number,
+                Damage {
+                    file: file.clone(),
+                    problem,
+                },
+            ));
         }
         known.insert(file);
+    }
+    if !damaged.is_empty() {
+        // Where nobody can lock the directory, a run may have deleted what nothing needs any more.
+        let still = directory.found()?.manifest.numbers();
+        damages.extend(
+            damaged
+                .into_iter()
+                .filter(|(number, _)| still.contains(number))
+                .map(|(_, damage)| damage),
+        );
     }
     let mut notes = Vec::new();
     for entry in directory.entries()? {
@@ -145,8 +159,8 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
             continue;
         }
         match entry.number {
-            Some(number) if number >= manifest.next => notes.push(format!(
-                "{}: no manifest names it yet; a run is writing it, or was killed",
+            Some(1..) => notes.push(format!(
+                "{}: the manifest does not name it; a run is writing it, or was killed",
                 entry.name
             )),
             _ => damages.push(Damage {

@@ -1,7 +1,7 @@
 //! The directory of an archive: its files, who writes them, and the manifest.
 
 use std::fs::{DirBuilder, File};
-use std::io::{BufReader, ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,9 @@ use rustix::fs::{FlockOperation, flock};
 use table_service_command_line::failure::Failure;
 use table_service_command_line::files as created;
 
-use crate::manifest::{FORMAT, Manifest};
+use crate::manifest::Manifest;
 use table_service_files::WINDOW_LOG;
 
-/// How long a manifest may be when it is not compressed.
-const LONGEST_MANIFEST: u64 = 256 << 20;
 /// How many files a directory may have.
 const MOST_NAMES: usize = 2_000_000;
 
@@ -68,7 +66,7 @@ impl Directory {
     }
 
     fn of(&self, name: &str) -> PathBuf {
-        self.path.join(format!("v{FORMAT}-{name}"))
+        self.path.join(format!("v1-{name}"))
     }
 
     fn manifest_file(&self) -> PathBuf {
@@ -175,11 +173,20 @@ impl Directory {
     }
 
     /// Replaces the manifest. When this returns, the new one is on the disk, and so is every file that it names.
+    ///
+    /// # Errors
+    /// What no reader would take; what the operating system says.
     pub fn set_manifest(&self, manifest: &Manifest) -> Result<(), Failure> {
+        let lines = manifest.to_lines().map_err(|problem| {
+            let what = "the archive cannot go on, and stays as it is";
+            self.failed(&format!(
+                "{what}: {problem}. --keep and --table make it smaller; a new directory begins another one"
+            ))
+        })?;
         let replace = || -> std::io::Result<()> {
             let mut encoder = zstd::Encoder::new(Vec::new(), 3)?;
             encoder.include_checksum(true)?;
-            encoder.write_all(&manifest.to_lines())?;
+            encoder.write_all(&lines)?;
             let bytes = encoder.finish()?;
             let newest = self.manifest_file();
             if std::fs::symlink_metadata(&newest).is_ok() {
@@ -261,18 +268,9 @@ fn read_manifest(path: &Path) -> Result<Option<Manifest>, String> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file.map_err(|error| error.to_string())?,
     };
-    let unpack = || -> std::io::Result<Vec<u8>> {
-        let mut decoder = zstd::Decoder::with_buffer(BufReader::new(file))?;
-        decoder.window_log_max(WINDOW_LOG)?;
-        let mut text = Vec::new();
-        decoder.take(LONGEST_MANIFEST + 1).read_to_end(&mut text)?;
-        Ok(text)
-    };
-    let text = unpack().map_err(|error| format!("it is damaged or cut short: {error}"))?;
-    if text.len() as u64 > LONGEST_MANIFEST {
-        return Err(format!("it has more than {} MiB", LONGEST_MANIFEST >> 20));
-    }
-    Manifest::from_lines(&text)
+    let mut decoder = zstd::Decoder::with_buffer(BufReader::new(file)).map_err(|error| error.to_string())?;
+    decoder.window_log_max(WINDOW_LOG).map_err(|error| error.to_string())?;
+    Manifest::read(decoder)
         .map(Some)
-        .map_err(|problem| format!("it is no manifest: {problem}"))
+        .map_err(|problem| format!("it is no manifest, or damaged: {problem}"))
 }

@@ -8,8 +8,9 @@ use table_service_model::json::properties_to_json;
 use table_service_files::Record;
 
 use crate::fold::{Stamp, Visitor};
+use crate::law::Unknown;
 use crate::manifest::{Moment, Position};
-use crate::plan::Unknown;
+
 use crate::sort::{Sorted, Sorter};
 
 /// A version of an entity.

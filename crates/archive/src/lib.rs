@@ -5,16 +5,21 @@
 //! replaced by renaming, so it is the truth: what it does not name is not there. A segment grows at its end, and the manifest
 //! says up to where it counts.
 //!
+//! [`ledger`] is how the manifest takes in what a server says. [`law`] is what a moment's tables are by what it says, or what is unknown.
+//!
 //! An archive may come from a stranger. Nothing in it is a path, a record has a limit, and what is sorted goes to a file.
 
 mod base;
 mod check;
 mod directory;
 mod fold;
+#[cfg(test)]
+mod histories;
 mod history;
+mod law;
+mod ledger;
 mod manifest;
 mod open;
-mod plan;
 mod read;
 mod sort;
 mod state;
@@ -25,10 +30,9 @@ pub use check::{check, list};
 pub use directory::{Directory, Reading};
 pub use fold::Visitor;
 pub use history::Version;
-pub use manifest::{
-    Base, Contents, Ended, Epoch, Gap, Manifest, Moment, Position, Table, Until, WhyEnded, is_selected, is_selection,
-};
+pub use law::At;
+pub use ledger::{Expected, Followed, Follower, Listed};
+pub use manifest::{Base, Contents, Epoch, Manifest, Moment, Position, Seen, Table, Until, is_selected, is_selection};
 pub use open::{Archive, Named, Restored, Wanted};
-pub use plan::At;
 pub use state::State;
 pub use write::{BaseWriter, SegmentWriter};

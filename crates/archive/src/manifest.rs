@@ -9,14 +9,22 @@ use serde::{Deserialize, Serialize};
 use table_service_model::change_feed::{FeedName, Position as FeedPosition};
 use table_service_model::{Ticks, table_name};
 
-use table_service_files::MOST_TABLES;
+use table_service_files::{Input, MOST_TABLES, lines};
 
-/// The version of the format of all files. Their names begin with it.
-pub const FORMAT: u32 = 1;
+/// The version of the format. That of 0.4.0 was 1: a change had the name of its table alone.
+const FORMAT: u32 = 2;
 /// How many files an archive may have.
 const MOST_FILES: usize = 1_000_000;
-/// How many gaps and epochs a table or an archive may have.
+/// How many epochs an archive may have, and how many gaps and names its tables.
 const MOST_GAPS: usize = 100_000;
+/// How many names and patterns select tables.
+const MOST_SELECTED: usize = 10_000;
+/// How long a line of a manifest may be.
+const LONGEST_LINE: usize = 2 << 20;
+/// How long all lines but those of files may be together.
+const LONGEST_TEXT: usize = 64 << 20;
+/// How long a manifest may be when it is not compressed.
+const LONGEST_MANIFEST: usize = 256 << 20;
 
 /// A type that serde reads and writes as its text.
 macro_rules! as_text {
@@ -97,19 +105,33 @@ impl fmt::Display for Moment {
 
 as_text!(Moment, "it is no time");
 
+/// The transaction that the feed has given last. Who reads it again reads the log that was read before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    pub position: Position,
+    /// Of what the feed tells of it.
+    pub digest: String,
+    /// Up to here the feed may be confirmed: the transaction comes again.
+    pub confirmed: Position,
+}
+
 /// A time in which the feed lost nothing: between its beginning and what was read last, all changes are known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epoch {
     pub number: u32,
     /// Which database of which server it is of; empty if the server does not tell.
     pub server: String,
-    /// All bases with which it began are as of this position or an earlier one.
+    /// Where it begins in the log.
     pub from: Position,
+    /// The first moment at which all tables can be restored.
     pub begins: Moment,
-    /// Everything up to here is in the archive.
+    /// Everything up to here is known: it is the end of a transaction that was seen. What the archive has behind it does not count yet.
     pub through: Position,
     /// What the server's clock showed before the last read that found everything.
     pub reached: Moment,
+    /// `None` in an archive of 0.4.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
     /// Why the epoch before it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -119,8 +141,9 @@ pub struct Epoch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhyEnded {
+    /// Or moved to another schema.
     Dropped,
-    /// It has another name, or is in another schema.
+    /// It got a name that the archive does not select.
     Renamed,
     /// The archive's selection is another one now.
     Deselected,
@@ -160,12 +183,25 @@ pub struct Gap {
     pub reason: String,
 }
 
-/// A table, from the first base to the probe that did not find it any more. A table that is dropped and created again is another one.
+/// A name of a table, from a position on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Name {
+    pub name: String,
+    pub from: Until,
+}
+
+/// A relation, as long as it is a table of the service. Its names are what restores call it; its changes are found by its OID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     pub id: u32,
-    pub name: String,
     pub oid: u32,
+    /// One after the other.
+    #[serde(default)]
+    pub names: Vec<Name>,
+    /// What an archive of 0.4.0 has in the place of `names`.
+    #[serde(default, skip_serializing)]
+    name: String,
+    /// From here on it may have been there.
     pub since: Until,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
@@ -174,17 +210,47 @@ pub struct Table {
 }
 
 impl Table {
-    /// Returns whether a change of this table's name at a position is one of this table.
+    pub fn new(id: u32, oid: u32, name: &str, since: Until) -> Table {
+        let name = Name {
+            name: name.to_owned(),
+            from: since,
+        };
+        Table {
+            id,
+            oid,
+            names: vec![name],
+            name: String::new(),
+            since,
+            ended: None,
+            gaps: Vec::new(),
+        }
+    }
+
+    /// Takes the only name that an archive of 0.4.0 has.
+    fn of_now(mut self) -> Table {
+        let name = std::mem::take(&mut self.name);
+        if self.names.is_empty() {
+            self.names = vec![Name { name, from: self.since }];
+        }
+        self
+    }
+
+    /// The last name.
+    pub fn name(&self) -> &str {
+        self.names.last().map_or("", |last| &last.name)
+    }
+
+    /// Returns whether it ever had a name.
+    pub fn was(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns whether a change of this relation at a position is one of this table.
     pub fn has_change(&self, epoch: u32, position: Position) -> bool {
         let is_before_end = self
             .ended
             .is_none_or(|ended| (epoch, position) <= (ended.at.epoch, ended.at.position));
         (epoch, position) > (self.since.epoch, self.since.position) && is_before_end
-    }
-
-    /// Returns whether it is the table of the server with this name and number.
-    pub fn is(&self, name: &str, oid: u32) -> bool {
-        self.oid == oid && self.name.eq_ignore_ascii_case(name)
     }
 
     /// Returns whether changes are missing and no base was made since then.
@@ -298,7 +364,7 @@ impl Manifest {
         self.epochs.last()
     }
 
-    /// The epochs from which something can be restored: all changes that were made while their bases were read are known.
+    /// The epochs of which anything is known.
     pub fn whole_epochs(&self) -> impl DoubleEndedIterator<Item = &Epoch> {
         self.epochs.iter().filter(|epoch| epoch.through >= epoch.from)
     }
@@ -329,10 +395,6 @@ impl Manifest {
         self.tables.iter().filter(|table| table.ended.is_none())
     }
 
-    pub fn has_living(&self, name: &str) -> bool {
-        self.living().any(|table| table.name.eq_ignore_ascii_case(name))
-    }
-
     pub fn living_mut(&mut self) -> impl Iterator<Item = &mut Table> {
         self.tables.iter_mut().filter(|table| table.ended.is_none())
     }
@@ -348,7 +410,10 @@ impl Manifest {
 
     /// The last moment that can be restored in an epoch.
     pub fn end_of(&self, epoch: &Epoch) -> Moment {
-        let latest = self.segments_of(epoch.number).map(|segment| segment.latest).max();
+        let whole = self
+            .segments_of(epoch.number)
+            .filter(|segment| segment.last <= epoch.through);
+        let latest = whole.map(|segment| segment.latest).max();
         latest.map_or(epoch.reached, |latest| latest.max(epoch.reached))
     }
 
@@ -372,53 +437,61 @@ impl Manifest {
     }
 
     /// The documents of the manifest's file, one a line.
-    pub fn to_lines(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// What no reader would take.
+    pub fn to_lines(&self) -> Result<Vec<u8>, String> {
+        self.check()?;
         let lines = std::iter::once(Line::Archive(Cow::Borrowed(self)))
             .chain(self.epochs.iter().map(Cow::Borrowed).map(Line::Epoch))
             .chain(self.tables.iter().map(Cow::Borrowed).map(Line::Table))
             .chain(self.segments.iter().map(Cow::Borrowed).map(Line::Segment))
             .chain(self.bases.iter().map(Cow::Borrowed).map(Line::Base));
-        let (mut out, mut documents) = (Vec::new(), 0);
-        let mut push = |line: &Line| {
-            // Nothing in it has a form that JSON lacks.
-            out.extend_from_slice(&serde_json::to_vec(line).unwrap_or_default());
+        let documents = 1 + self.epochs.len() + self.tables.len() + self.segments.len() + self.bases.len();
+        let (mut out, mut room) = (Vec::new(), Room::default());
+        for line in lines.chain([Line::End { documents }]) {
+            let begin = out.len();
+            serde_json::to_writer(&mut out, &line).map_err(|error| error.to_string())?;
+            room.take(&line, out.len() - begin)?;
             out.push(b'\n');
-        };
-        for line in lines {
-            documents += 1;
-            push(&line);
         }
-        push(&Line::End { documents });
-        out
+        Ok(out)
     }
 
     /// Reads the documents of a manifest's file.
-    pub fn from_lines(text: &[u8]) -> Result<Manifest, String> {
-        let mut lines = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-        let read = |line: &[u8]| serde_json::from_slice::<Line<'_>>(line).map_err(|error| error.to_string());
-        let first = lines.next().ok_or("it is empty")?;
-        let Line::Archive(manifest) = read(first)? else {
-            return Err("it does not begin as a manifest".to_owned());
-        };
-        let mut manifest = manifest.into_owned();
-        if manifest.format != FORMAT {
-            return Err(format!(
-                "it has the format {}, and this program knows {FORMAT}",
-                manifest.format
-            ));
-        }
-        let (mut documents, mut ended) = (1, false);
-        for line in lines {
+    pub fn read(text: impl std::io::Read) -> Result<Manifest, String> {
+        let mut input = Input::new(text.take(LONGEST_MANIFEST as u64 + 1)).map_err(|error| error.to_string())?;
+        let (mut line, mut room, mut documents, mut ended) = (Vec::new(), Room::default(), 0, false);
+        let mut manifest: Option<Manifest> = None;
+        while lines::next(&mut input, &mut line)
+            .map_err(|error| error.to_string())?
+            .is_some()
+        {
             if ended {
                 return Err("it goes on behind its end".to_owned());
             }
-            match read(line)? {
-                Line::Archive(_) => return Err("it begins twice".to_owned()),
-                Line::Epoch(epoch) => manifest.epochs.push(epoch.into_owned()),
-                Line::Table(table) => manifest.tables.push(table.into_owned()),
-                Line::Segment(segment) => manifest.segments.push(segment.into_owned()),
-                Line::Base(base) => manifest.bases.push(base.into_owned()),
-                Line::End { documents: told } => {
+            if line.len() > LONGEST_LINE {
+                return Err(TOO_MUCH.to_owned());
+            }
+            let read: Line<'_> = serde_json::from_slice(&line).map_err(|error| error.to_string())?;
+            room.take(&read, line.len())?;
+            match (read, &mut manifest) {
+                (Line::Archive(archive), none @ None) if (1..=FORMAT).contains(&archive.format) => {
+                    *none = Some(archive.into_owned());
+                }
+                (Line::Archive(archive), None) => {
+                    return Err(format!(
+                        "it has the format {}, and this program knows {FORMAT}",
+                        archive.format
+                    ));
+                }
+                (Line::Archive(_), Some(_)) => return Err("it begins twice".to_owned()),
+                (_, None) => return Err("it does not begin as a manifest".to_owned()),
+                (Line::Epoch(epoch), Some(manifest)) => manifest.epochs.push(epoch.into_owned()),
+                (Line::Table(table), Some(manifest)) => manifest.tables.push(table.into_owned().of_now()),
+                (Line::Segment(segment), Some(manifest)) => manifest.segments.push(segment.into_owned()),
+                (Line::Base(base), Some(manifest)) => manifest.bases.push(base.into_owned()),
+                (Line::End { documents: told }, Some(_)) => {
                     ended = true;
                     if told != documents {
                         return Err("it has not as many documents as it says".to_owned());
@@ -427,34 +500,34 @@ impl Manifest {
             }
             documents += 1;
         }
-        if !ended {
-            return Err("it is cut off".to_owned());
+        match manifest.filter(|_| ended) {
+            Some(manifest) => manifest.check().map(|()| Manifest {
+                format: FORMAT,
+                ..manifest
+            }),
+            None => Err("it is cut off".to_owned()),
         }
-        manifest.check()?;
-        Ok(manifest)
     }
 
     /// Checks what the rest of the program relies on: a stranger may have written it.
     fn check(&self) -> Result<(), String> {
-        if self.tables.len() > MOST_TABLES || self.segments.len() + self.bases.len() > MOST_FILES {
-            return Err("it has too many tables or files".to_owned());
-        }
-        let gaps: usize = self.tables.iter().map(|table| table.gaps.len()).sum();
-        if self.epochs.len() > MOST_GAPS || gaps > MOST_GAPS {
-            return Err("it has too many gaps".to_owned());
-        }
         if FeedName::parse(&self.feed).is_err() {
             return Err("its feed has a name that no feed has".to_owned());
         }
+        if self.selected.len() > MOST_SELECTED || !self.selected.iter().all(|name| is_selection(name)) {
+            return Err("it selects tables by names that none has, or by too many".to_owned());
+        }
         let numbers: Vec<u32> = self.epochs.iter().map(|epoch| epoch.number).collect();
-        if numbers.is_empty() || !numbers.is_sorted_by(|a, b| a < b) {
+        if !numbers.is_sorted_by(|a, b| a < b) {
             return Err("its epochs are not in order".to_owned());
         }
         let known = |epoch: u32| numbers.binary_search(&epoch).is_ok();
         let mut ids = HashSet::new();
         for table in &self.tables {
-            if table_name::check_form(&table.name).is_err() || !ids.insert(table.id) || table.id >= self.next_table {
-                return Err(format!("{:?} is no name of a table, or comes twice", table.name));
+            let is_named = |name: &Name| table_name::check_form(&name.name).is_ok();
+            let is_right = !table.names.is_empty() && table.names.iter().all(is_named);
+            if !is_right || !ids.insert(table.id) || table.id >= self.next_table {
+                return Err(format!("{:?} is no name of a table, or comes twice", table.name()));
             }
         }
         let mut numbers = HashSet::new();
@@ -483,6 +556,50 @@ impl Manifest {
             }
         }
         Ok(())
+    }
+}
+
+/// What a manifest has too much of.
+const TOO_MUCH: &str = "it has too many tables, files or gaps, or what is longer than anything that an archive has";
+
+/// How much of everything there is so far, so that a small file does not take much memory.
+#[derive(Default)]
+struct Room {
+    files: usize,
+    tables: usize,
+    /// Gaps, names and epochs.
+    others: usize,
+    /// The bytes of what is no file.
+    text: usize,
+    all: usize,
+}
+
+impl Room {
+    fn take(&mut self, line: &Line<'_>, bytes: usize) -> Result<(), String> {
+        let is_short = |text: &str| text.len() <= 64;
+        self.all += bytes + 1;
+        let is_right = match line {
+            Line::Segment(segment) => is_short(&segment.contents.sha256),
+            Line::Base(base) => is_short(&base.contents.sha256),
+            _ => true,
+        };
+        match line {
+            Line::Segment(_) | Line::Base(_) => self.files += 1,
+            _ => self.text += bytes,
+        }
+        match line {
+            Line::Table(table) => {
+                self.tables += 1;
+                self.others += table.gaps.len() + table.names.len();
+            }
+            Line::Epoch(_) => self.others += 1,
+            _ => {}
+        }
+        let is_less = self.files <= MOST_FILES && self.tables <= MOST_TABLES && self.others <= MOST_GAPS + MOST_TABLES;
+        let is_short = bytes <= LONGEST_LINE && self.text <= LONGEST_TEXT && self.all <= LONGEST_MANIFEST;
+        (is_right && is_less && is_short)
+            .then_some(())
+            .ok_or_else(|| TOO_MUCH.to_owned())
     }
 }
 
@@ -590,16 +707,10 @@ pub mod tests {
                 begins: Moment(1000),
                 through: Position(400),
                 reached: Moment(4500),
+                seen: None,
                 reason: None,
             }],
-            tables: vec![Table {
-                id: 1,
-                name: "Orders".to_owned(),
-                oid: 7,
-                since: until(100, 1000),
-                ended: None,
-                gaps: vec![],
-            }],
+            tables: vec![Table::new(1, 7, "Orders", until(100, 1000))],
             segments: vec![
                 segment(2, 110, 200, (1100, 2000)),
                 segment(3, 210, 300, (2100, 3000)),
@@ -612,21 +723,31 @@ pub mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let manifest = manifest();
-        let lines = manifest.to_lines();
-        assert_eq!(Manifest::from_lines(&lines).unwrap(), manifest);
+        let lines = manifest.to_lines().unwrap();
+        assert_eq!(Manifest::read(lines.as_slice()).unwrap(), manifest);
         for end in 0..lines.len() - 1 {
-            assert!(Manifest::from_lines(lines.get(..end).unwrap()).is_err(), "{end}");
+            assert!(Manifest::read(lines.get(..end).unwrap()).is_err(), "{end}");
         }
+        // That of 0.4.0.
+        let text = String::from_utf8(lines).unwrap();
+        let names =
+            r#""names":[{"name":"Orders","from":{"epoch":1,"position":"0/64","moment":"2000-01-01T00:00:00.001Z"}}]"#;
+        assert!(text.contains(names), "{text}");
+        let earlier = text
+            .replace(names, r#""name":"Orders""#)
+            .replace(r#""format":2"#, r#""format":1"#);
+        assert_eq!(Manifest::read(earlier.as_bytes()).unwrap(), manifest);
     }
 
     #[test]
     fn a_strangers_manifest_is_checked() {
+        // The writer keeps every limit of the reader.
         let refused = |change: &dyn Fn(&mut Manifest)| {
             let mut manifest = manifest();
             change(&mut manifest);
-            Manifest::from_lines(&manifest.to_lines()).unwrap_err()
+            manifest.to_lines().unwrap_err()
         };
-        refused(&|manifest| manifest.tables[0].name = "../../etc".to_owned());
+        refused(&|manifest| manifest.tables[0].names[0].name = "../../etc".to_owned());
         refused(&|manifest| manifest.tables.push(manifest.tables[0].clone()));
         refused(&|manifest| manifest.segments.swap(0, 1));
         refused(&|manifest| manifest.segments[1].number = 2);
@@ -635,6 +756,23 @@ pub mod tests {
         refused(&|manifest| manifest.bases[0].contents.sha256 = "x".to_owned());
         refused(&|manifest| manifest.epochs.clear());
         refused(&|manifest| manifest.feed = "a b".to_owned());
+        refused(&|manifest| manifest.selected = vec!["../*".to_owned()]);
+        refused(&|manifest| manifest.selected = vec!["A".to_owned(); MOST_SELECTED + 1]);
+        refused(&|manifest| manifest.tables[0].names.clear());
+        refused(&|manifest| manifest.epochs[0].server = "x".repeat(LONGEST_LINE));
+        let many = |manifest: &mut Manifest, number: u32| {
+            let table = manifest.tables[0].clone();
+            manifest.tables = (0..number).map(|id| Table { id, ..table.clone() }).collect();
+            manifest.next_table = number;
+        };
+        let most = u32::try_from(MOST_TABLES).unwrap();
+        assert!(refused(&|manifest| many(manifest, most + 1)).contains("too many"));
+        let mut manifest = manifest();
+        many(&mut manifest, most);
+        assert_eq!(
+            Manifest::read(manifest.to_lines().unwrap().as_slice()).unwrap(),
+            manifest
+        );
     }
 
     #[test]

@@ -7,8 +7,8 @@ use table_service_files::Record;
 
 use crate::directory::{Directory, Found, Reading};
 use crate::history::History;
+use crate::law::{At, Lacking, NOTHING_YET, Point, Stretch, Unknown, needed, point, stretches};
 use crate::manifest::{Epoch, Moment, Position, Table};
-use crate::plan::{At, Lacking, NOTHING_YET, Point, Stretch, Unknown, needed, point, stretches};
 use crate::read::Checker;
 use crate::sort::Sorted;
 use crate::state::{State, Versions};
@@ -92,13 +92,17 @@ impl Archive {
 
     /// The tables of a name, or all, that were there at a point.
     fn tables(&self, name: Option<&str>, point: &Point) -> Result<Vec<Table>, String> {
-        let is_named = |table: &&Table| name.is_none_or(|name| name.eq_ignore_ascii_case(&table.name));
-        let named: Vec<&Table> = self.found.manifest.tables.iter().filter(is_named).collect();
-        let there: Vec<Table> = named
+        let named = self
+            .found
+            .manifest
+            .tables
             .iter()
-            .filter(|table| table.is_at(point))
-            .map(|&table| table.clone())
-            .collect();
+            .filter(|table| name.is_none_or(|name| table.was(name)));
+        let named: Vec<&Table> = named.collect();
+        let is_there = |table: &&&Table| {
+            table.is_at(point) && name.is_none_or(|name| name.eq_ignore_ascii_case(table.name_at(point)))
+        };
+        let there: Vec<Table> = named.iter().filter(is_there).map(|&table| table.clone()).collect();
         match (name, there.is_empty()) {
             (Some(name), true) => Err(match named.iter().max_by_key(|table| table.since.moment) {
                 None => format!("it has no table {name}"),
@@ -106,10 +110,11 @@ impl Archive {
                     .says_end()
                     .filter(|_| point.at.is_none_or(|at| at >= table.since.moment))
                 {
-                    Some(ended) => format!("the table {} was not there at that moment: {ended}", table.name),
+                    Some(ended) => format!("the table {} was not there at that moment: {ended}", table.name()),
                     None => format!(
                         "the table {} was not there at that moment, or not yet in the archive, which has it from {} on",
-                        table.name, table.since.moment
+                        table.name(),
+                        table.since.moment
                     ),
                 },
             }),
@@ -138,12 +143,12 @@ impl Archive {
             let point = self.point(&checker, wanted.at, wanted.allow_gaps)?;
             let mut found = Vec::new();
             for table in self.tables(wanted.table, &point)? {
-                let name = wanted.named.unwrap_or(&table.name).to_owned();
+                let name = wanted.named.unwrap_or(table.name_at(&point)).to_owned();
                 let is_damaged = |number| checker.is_damaged(number);
                 match needed(manifest, &table, &point, &is_damaged, wanted.allow_gaps) {
                     Ok(needed) => {
                         let missing = needed.missing.iter();
-                        notes.extend(missing.map(|what| format!("the table {}: {what}", table.name)));
+                        notes.extend(missing.map(|what| format!("the table {name}: {what}")));
                         tables.push((name, table.id));
                         found.push((table, needed));
                     }
@@ -182,7 +187,7 @@ impl Archive {
     ) -> Result<(Vec<Sorted>, Told), Failure> {
         let manifest = &self.found.manifest;
         let tables = manifest.tables.iter();
-        let tables: Vec<&Table> = tables.filter(|known| known.name.eq_ignore_ascii_case(table)).collect();
+        let tables: Vec<&Table> = tables.filter(|known| known.was(table)).collect();
         let Some(begin) = tables.iter().map(|table| table.since.moment).min() else {
             return Err(self.failed(&format!("it has no table {table}")));
         };

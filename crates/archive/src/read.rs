@@ -22,7 +22,7 @@ use crate::manifest::{Contents, Manifest, Moment, Position};
 
 const BUFFER: usize = 1 << 16;
 
-/// A line of a segment. Its members are the columns of `query_changes`.
+/// A line of a segment. Its members are the columns of `query_feed`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ChangeLine<'a> {
     #[serde(borrow)]
@@ -31,6 +31,9 @@ pub struct ChangeLine<'a> {
     pub committed: Cow<'a, str>,
     #[serde(borrow)]
     pub table_name: Cow<'a, str>,
+    /// The OID of its table; `None` in an archive of 0.4.0.
+    #[serde(default)]
+    pub relation: Option<u32>,
     #[serde(borrow)]
     pub kind: Cow<'a, str>,
     #[serde(default)]

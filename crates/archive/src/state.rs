@@ -9,8 +9,8 @@ use table_service_files::Record;
 
 use crate::directory::{Directory, Kind};
 use crate::fold::{Change, Merge, Outcome, Stamp, Visitor};
+use crate::law::{Needed, Point};
 use crate::manifest::{Base, Manifest, Table};
-use crate::plan::{Needed, Point};
 use crate::read::{ChangeLine, Lines};
 use crate::sort::{Sorted, Sorter};
 
@@ -32,6 +32,8 @@ struct Wanted {
     table: Table,
     base: Base,
     clears: Vec<Stamp>,
+    /// Why it cannot be had, whatever the others are.
+    problem: Option<String>,
 }
 
 /// The bases of some tables and their changes, sorted by table, key and commit. The tables are visited in the order of their numbers.
@@ -68,7 +70,8 @@ impl State {
             state.allow_gaps = true;
             let ids: Vec<u32> = state.wanted.keys().copied().collect();
             for id in ids {
-                state.visit(id, &mut lookup)?;
+                // What is the matter with a table is said when it is visited.
+                let _ = state.visit(id, &mut lookup);
             }
             let found = lookup.found.finish().map_err(|error| error.to_string())?;
             (state, moves) = collect(Some(found))?;
@@ -87,17 +90,23 @@ impl State {
         mut known: Option<Sorted>,
     ) -> Result<(State, Moves), String> {
         let mut segments = BTreeMap::new();
-        let (mut wanted, mut by_name): (BTreeMap<u32, Wanted>, HashMap<String, Vec<u32>>) = Default::default();
+        let mut wanted: BTreeMap<u32, Wanted> = BTreeMap::new();
+        let (mut by_oid, mut by_name): (HashMap<u32, Vec<u32>>, HashMap<String, Vec<u32>>) = Default::default();
         let mut moves = Moves::default();
         for (table, needed) in tables {
             segments.extend(needed.segments.iter().map(|segment| (segment.number, *segment)));
-            by_name.entry(table_name::fold(&table.name)).or_default().push(table.id);
+            by_oid.entry(table.oid).or_default().push(table.id);
+            by_name
+                .entry(table_name::fold(table.name()))
+                .or_default()
+                .push(table.id);
             wanted.insert(
                 table.id,
                 Wanted {
                     base: needed.base.clone(),
                     table: table.clone(),
                     clears: Vec::new(),
+                    problem: None,
                 },
             );
         }
@@ -123,7 +132,10 @@ impl State {
                 if !point.includes(position) {
                     break;
                 }
-                let ids = by_name.get(&table_name::fold(&change.table_name));
+                let ids = match change.relation {
+                    Some(oid) => by_oid.get(&oid),
+                    None => by_name.get(&table_name::fold(&change.table_name)),
+                };
                 let is_of = |wanted: &&mut Wanted| {
                     wanted.table.has_change(segment.epoch, position) && position > wanted.base.through
                 };
@@ -134,7 +146,9 @@ impl State {
                 else {
                     continue;
                 };
-                let Some(table) = wanted.get_mut(of) else { continue };
+                let Some(table) = wanted.get_mut(of).filter(|table| table.problem.is_none()) else {
+                    continue;
+                };
                 match change.kind.as_ref() {
                     "gap" => {}
                     "clear" => {
@@ -142,7 +156,8 @@ impl State {
                             table.clears.clear();
                         }
                         if table.clears.len() == MOST_CLEARS {
-                            return Err(format!("the table {} was emptied too often", table.table.name));
+                            table.problem = Some("it was emptied too often".to_owned());
+                            continue;
                         }
                         table.clears.push(Stamp {
                             number,
@@ -152,15 +167,16 @@ impl State {
                         });
                     }
                     _ => {
-                        let (Some(partition_key), Some(row_key)) = (&change.partition_key, &change.row_key) else {
-                            return Err("a change has no keys".to_owned());
+                        let keys = change.partition_key.as_ref().zip(change.row_key.as_ref());
+                        let Some(key) = keys.and_then(|(partition, row)| sort_key(*of, partition, row, number)) else {
+                            table.problem = Some("a change has no keys that an entity can have".to_owned());
+                            continue;
                         };
-                        let key = sort_key(*of, partition_key, row_key, number)
-                            .ok_or("a change has a key that no entity has")?;
                         let mut whole = None;
                         if change.kind == "insert" && change.properties.is_none() {
                             if moves.deletes.len() == MOST_MOVES {
-                                return Err(format!("the table {} has too many changes of keys", table.table.name));
+                                table.problem = Some("too many keys of its entities were changed".to_owned());
+                                continue;
                             }
                             moves.deletes.insert(number - 1);
                             whole = known_properties(&mut known, number)?
@@ -186,9 +202,15 @@ impl State {
 
     /// Visits a table. Tables with smaller numbers cannot be visited afterwards.
     pub fn visit(&mut self, id: u32, visitor: &mut dyn Visitor) -> Result<Outcome, String> {
-        let Some(Wanted { base, clears, .. }) = self.wanted.remove(&id) else {
+        let Some(Wanted {
+            base, clears, problem, ..
+        }) = self.wanted.remove(&id)
+        else {
             return Err("a table is read twice".to_owned());
         };
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
         let changes = &mut self.changes;
         // After the last time that the table was emptied, nothing before it matters.
         let begin = match self.versions {
@@ -233,7 +255,8 @@ impl State {
 
     /// Returns whether a table has changes behind its base. It must be the next one to be visited.
     pub fn has_changes(&mut self, id: u32) -> Result<bool, String> {
-        if self.wanted.get(&id).is_some_and(|wanted| !wanted.clears.is_empty()) {
+        let is_changed = |wanted: &Wanted| !wanted.clears.is_empty() || wanted.problem.is_some();
+        if self.wanted.get(&id).is_some_and(is_changed) {
             return Ok(true);
         }
         loop {

@@ -317,12 +317,17 @@ pub struct ArchiveArguments {
     #[arg(long, value_name = "NAME")]
     pub feed: Option<String>,
 
+    /// Go on although the source is not the one of before: another database, or a server that was put back to an earlier state. All tables are
+    /// read again
+    #[arg(long)]
+    pub new_source: bool,
+
     /// Read all files of an archive, and say which are damaged and what can be restored
-    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["to", "tables", "keep", "follow", "feed", "list"])]
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["to", "tables", "keep", "follow", "feed", "new_source", "list"])]
     pub verify: Option<PathBuf>,
 
     /// Say which tables an archive has, at which moments they can be restored, and how large it is
-    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["to", "tables", "keep", "follow", "feed"])]
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["to", "tables", "keep", "follow", "feed", "new_source"])]
     pub list: Option<PathBuf>,
 
     /// Print what was done as JSON, one object a line, on standard output

@@ -114,6 +114,22 @@ impl Cluster {
         run_script(&["again", self.directory.to_str().unwrap()]);
     }
 
+    /// Kills the server, copies its data to another directory, and starts it again.
+    pub fn cold_copy(&self, name: &str) {
+        self.kill();
+        copy(&self.directory.join("data"), &self.directory.join(name));
+        self.start_again();
+    }
+
+    /// Kills the server, puts its data back to a cold copy, and starts it again.
+    pub fn put_back(&self, name: &str) {
+        self.kill();
+        let data = self.directory.join("data");
+        std::fs::remove_dir_all(&data).unwrap();
+        copy(&self.directory.join(name), &data);
+        self.start_again();
+    }
+
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -174,6 +190,12 @@ fn program(name: &str) -> PathBuf {
         PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end())
     });
     directory.join(name)
+}
+
+/// Copies a directory with its owner.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
 }
 
 fn is_root() -> bool {

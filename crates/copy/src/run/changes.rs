@@ -15,7 +15,7 @@ use crate::interrupt::{overdue, pause, stop_on_signal};
 use crate::location::Location;
 use crate::output;
 use crate::printable::tell;
-use crate::sql::{Change, ChangeFeed, Event, Images};
+use crate::sql::{Change, ChangeFeed, Event, Images, PAGE};
 
 const BUFFER: usize = 1 << 16;
 /// Changes that wait to be written. Each may have 6 MiB.
@@ -189,7 +189,7 @@ async fn write(
 ) -> Result<(), Failure> {
     while !stop.load(Ordering::Relaxed) {
         let (events, changes) = channel(WAITING);
-        let (last, written) = tokio::join!(feed.read(Images::All, events), lines.write_page(changes));
+        let (last, written) = tokio::join!(feed.read(Images::All, PAGE, events), lines.write_page(changes));
         *count += written.map_err(|error| Failure::new(format!("The changes cannot be written: {error}")))?;
         match (last?, follow) {
             (Some(position), _) => feed.confirm(&position).await?,

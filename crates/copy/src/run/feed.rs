@@ -25,7 +25,7 @@ use crate::record::{Key, Record};
 use crate::report::{LeftOut, Report, TableReport};
 use crate::resume::{Followed, Job, Journal};
 use crate::selection::Selection;
-use crate::sql::{Change, ChangeFeed, Event, Images, Known, SqlWriter, StoredTable};
+use crate::sql::{Change, ChangeFeed, Event, Images, Known, PAGE, SqlWriter, StoredTable};
 use crate::write::{OnConflict, WriteMode};
 
 use super::rounds::{again, round};
@@ -150,7 +150,7 @@ pub async fn follow(
             writers: &mut writers,
             report,
         };
-        let (read, applied) = tokio::join!(feed.read(Images::None, events), applier.apply(changes));
+        let (read, applied) = tokio::join!(feed.read(Images::None, PAGE, events), applier.apply(changes));
         let count = applied?;
         let confirmed = match read {
             Ok(Some(position)) => feed.confirm(&position).await,

@@ -9,16 +9,18 @@ use super::changes::ChangeFeed;
 use super::connect::{Connection, SqlError, row, rows};
 use super::rows::Micros;
 use super::source::SqlSource;
-use super::visit::Access;
+use super::visit::{Access, Known};
 
 /// How long writers wait behind the lock of a base before it is given back, so that a writer that stays does not stop the others.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '2s'";
+
+const MARK: &str = "SELECT table_service.mark_change_feed($1::pg_catalog.text, $2::pg_catalog.text)";
 
 /// What is left of the feed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FeedStatus {
     None,
-    /// There is no slot, or it has lost changes.
+    /// Its slot or its publication is gone, or it has lost changes.
     Lost(String),
     /// Everything behind this position can be read.
     Kept(String),
@@ -40,7 +42,6 @@ pub struct Frozen {
     /// It reads all entities as they are there.
     pub source: SqlSource,
     pub name: String,
-    pub oid: u32,
     pub position: String,
     /// In microseconds since 2000-01-01.
     pub clock: i64,
@@ -53,6 +54,8 @@ pub enum Freeze {
     Busy,
     /// There is no such table.
     Gone,
+    /// It cannot be read, which is a matter of this table.
+    Refused(Failure),
 }
 
 impl ChangeFeed {
@@ -61,17 +64,17 @@ impl ChangeFeed {
         const NOW: &str = "SELECT pg_catalog.pg_current_wal_flush_lsn()::text, pg_catalog.clock_timestamp(), \
                            pg_catalog.concat_ws('/', s.system_identifier, d.oid) FROM pg_catalog.pg_control_system() AS s, \
                            pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()";
-        const FEED: &str =
-            "SELECT wal_status, \"position\" FROM table_service.query_change_feeds() WHERE feed_name = lower($1::text)";
+        const FEED: &str = "SELECT wal_status, \"position\", table_names IS NULL FROM table_service.query_change_feeds() WHERE feed_name = lower($1::text)";
         let work = async |client: &Connection| {
-            if !client.has_functions_of_0_3 {
+            if !client.has_functions_of_0_5 {
                 return Err(SqlError::for_ever(
-                    "an archive needs change feeds, which come with version 0.3.0 of the extension",
+                    "an archive needs version 0.5.0 of the extension: ALTER EXTENSION table_service UPDATE",
                 ));
             }
             let now = row(client, NOW, &[]).await?;
             let feed = match rows(client, FEED, &[&self.name], 1).await?.first() {
                 None => FeedStatus::None,
+                Some(found) if found.try_get(2)? => FeedStatus::Lost("the publication of the feed is gone".to_owned()),
                 Some(found) => match (found.try_get::<_, Option<&str>>(0)?, found.try_get::<_, Option<String>>(1)?) {
                     (Some("lost"), _) => FeedStatus::Lost(
                         "the feed was not read for so long that the server has removed its log (max_slot_wal_keep_size)"
@@ -91,34 +94,66 @@ impl ChangeFeed {
         self.database.again(|| self.database.on_kept(work)).await
     }
 
+    /// Makes what is missing of the feed, without tables: each is added when it is [frozen](ChangeFeed::freeze), so that none stops the others.
+    pub async fn prepare(&self) -> Result<(), Failure> {
+        const IS_THERE: &str =
+            "SELECT EXISTS (SELECT FROM pg_catalog.pg_publication AS p WHERE p.pubname::text = $1::text)";
+        const CREATE: &str =
+            "SELECT table_service.create_change_feed($1::pg_catalog.text, NULL::pg_catalog.text[], false, true)";
+        let publication = self.publication().map_err(|error| self.database.failure(&error))?;
+        let publication = publication.as_str();
+        let prepare = || async move {
+            let client = self.database.connect().await?;
+            if !row(&client, IS_THERE, &[&publication]).await?.try_get::<_, bool>(0)? {
+                let create = format!("CREATE PUBLICATION \"{publication}\" WITH (publish_via_partition_root = true)");
+                client.batch_execute(&create).await?;
+            }
+            match row(&client, CREATE, &[&self.name]).await {
+                // Others write, and PostgreSQL makes no slot meanwhile. The text names them.
+                Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                    Err(SqlError::for_ever(error.text()))
+                }
+                made => made.map(drop),
+            }
+        };
+        self.database.again(prepare).await
+    }
+
+    fn publication(&self) -> Result<String, SqlError> {
+        let feed = FeedName::parse(&self.name).map_err(|error| SqlError::for_ever(error.report()))?;
+        Ok(feed.publication())
+    }
+
+    /// Writes a mark for the reader of the feed. Returns a position before which no reader needs anything but the mark.
+    pub async fn mark(&self, mark: &str) -> Result<String, Failure> {
+        let work = async |client: &Connection| Ok(row(client, MARK, &[&self.name, &mark]).await?.try_get(0)?);
+        self.database.again(|| self.database.on_kept(work)).await
+    }
+
     /// Adds a table to the feed if it is not in it, and returns it as it is at a position: the feed has all changes behind that, and
-    /// the entities are as they were there. Writers of the table wait for a moment.
-    pub async fn freeze(&self, table: &str) -> Result<Freeze, Failure> {
+    /// the entities are as they were there. The feed gives the mark next: who reads it reads the log that has this base. Writers of the table wait for a
+    /// moment.
+    pub async fn freeze(&self, oid: u32, mark: &str) -> Result<Freeze, Failure> {
         let freeze = || async {
-            match self.try_freeze(table).await {
+            match self.try_freeze(oid, mark).await {
                 Ok(Some(frozen)) => Ok(Freeze::Done(Box::new(frozen))),
                 Ok(None) => Ok(Freeze::Gone),
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(Freeze::Busy),
+                Err(error) if !error.is_passing() => Ok(Freeze::Refused(self.database.failure(&error))),
                 Err(error) => Err(error),
             }
         };
         self.database.again(freeze).await
     }
 
-    async fn try_freeze(&self, table: &str) -> Result<Option<Frozen>, SqlError> {
-        // A commit with a record of its own is flushed, and the feed is read up to what is flushed. Without it the log could end before
-        // the position, and nothing could be restored until the next run.
-        const FLUSH: &str = "SET LOCAL synchronous_commit = local; \
-                             SELECT pg_catalog.pg_logical_emit_message(true, 'table_service', '')";
+    async fn try_freeze(&self, oid: u32, mark: &str) -> Result<Option<Frozen>, SqlError> {
         const IS_IN: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_get_publication_tables($1::text) AS t \
                              WHERE t.relid = $2::text::regclass)";
         const WHERE: &str = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text, pg_catalog.clock_timestamp(), \
-                             $1::text::regclass::oid, (SELECT c.relname::text FROM pg_catalog.pg_class AS c \
-                             WHERE c.oid = $1::text::regclass)";
-        let feed = FeedName::parse(&self.name).map_err(|error| SqlError::for_ever(error.report()))?;
-        let publication = feed.publication();
+                             (SELECT c.relname::text FROM pg_catalog.pg_class AS c WHERE c.oid = $1::text::regclass)";
+        let publication = self.publication()?;
         let client = self.database.connect().await?;
-        let Some(relation) = self.database.relation(&client, table).await? else {
+        let Some(relation) = self.database.known_relation(&client, Known::ByOid(oid)).await? else {
             return Ok(None);
         };
         client.batch_execute("BEGIN").await?;
@@ -134,16 +169,16 @@ impl ChangeFeed {
         }
         // Who has written to the table has committed and can be seen, and nobody writes to it now. So this snapshot has what committed
         // before the position, and what commits behind it comes with the feed.
-        let source = SqlSource::of_everything(self.database.clone(), relation.oid).await?;
+        let source = SqlSource::of_everything(self.database.clone(), oid).await?;
         let place = row(&client, WHERE, &[&name]).await?;
         let frozen = Frozen {
             source,
             position: place.try_get(0)?,
             clock: place.try_get::<_, Micros>(1)?.0,
-            oid: place.try_get(2)?,
-            name: place.try_get(3)?,
+            name: place.try_get(2)?,
         };
-        client.batch_execute(FLUSH).await?;
+        client.batch_execute("SET LOCAL synchronous_commit = local").await?;
+        row(&client, MARK, &[&self.name, &mark]).await?;
         client.batch_execute("COMMIT").await?;
         Ok(Some(frozen))
     }

@@ -25,7 +25,7 @@ pub const PAGE: i64 = 1000;
 #[derive(Debug, Clone, Copy)]
 pub enum Images {
     All,
-    /// Only the properties after a change. The feed does not move by itself.
+    /// Only the properties after a change, with the definitions of tables and the marks of the feed. The feed does not move by itself.
     New,
     None,
 }
@@ -64,7 +64,7 @@ pub struct Change {
     pub properties: Option<Box<RawValue>>,
     pub old_properties: Option<Box<RawValue>>,
     /// The table's OID, if the feed tells it and was asked for it.
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub relation: Option<u32>,
 }
 
@@ -81,7 +81,8 @@ impl Change {
         Ok(Change {
             position: row.try_get(0)?,
             committed: row.try_get(1)?,
-            table: row.try_get(2)?,
+            // A mark is of no table.
+            table: row.try_get::<_, Option<String>>(2)?.unwrap_or_default(),
             kind: row.try_get(3)?,
             partition_key: row.try_get(4)?,
             row_key: row.try_get(5)?,
@@ -94,11 +95,37 @@ impl Change {
 
     /// Returns why changes of the table cannot be read from here on, if this says so in their place.
     pub fn gap(&self) -> Option<String> {
-        let reason = |json: &RawValue| {
+        self.said("gap", "Reason")
+    }
+
+    /// Returns the text that a reader of the feed has written, if it is one.
+    pub fn mark(&self) -> Option<String> {
+        self.said("mark", "Mark")
+    }
+
+    /// Returns the name that a table had before it got another one.
+    pub fn name_before(&self) -> Option<String> {
+        self.said("rename", "Before")
+    }
+
+    fn said(&self, kind: &str, property: &str) -> Option<String> {
+        let text = |json: &RawValue| {
             let bag: serde_json::Value = serde_json::from_str(json.get()).ok()?;
-            Some(bag.get("Reason")?.as_str()?.to_owned())
+            Some(bag.get(property)?.as_str()?.to_owned())
         };
-        (self.kind == "gap").then(|| self.properties.as_deref().and_then(reason).unwrap_or_default())
+        (self.kind == kind).then(|| self.properties.as_deref().and_then(text).unwrap_or_default())
+    }
+
+    /// What no change of another transaction has, as far as it stays the same with every version of the extension.
+    pub fn identity(&self) -> String {
+        let key = (&self.partition_key, &self.row_key, &self.timestamp);
+        format!(
+            "{} {} {:?} {key:?} {:?}",
+            self.committed,
+            self.kind,
+            self.relation,
+            self.mark()
+        )
     }
 
     /// Appends the change as a line of JSON, with the names of `query_changes`.
@@ -138,12 +165,12 @@ impl ChangeFeed {
         }
     }
 
-    /// Sends the changes that are not confirmed, at least so many that the last transaction is whole, and returns the position to
-    /// confirm; `None` if there are no changes. It ends early, without an error, when nobody takes them.
-    pub async fn read(&self, images: Images, events: Sender<Event>) -> Result<Option<String>, Failure> {
+    /// Sends the changes that are not confirmed, at least `top` and so many that the last transaction is whole, and returns the position to
+    /// confirm; `None` if there are no changes. It ends with an error when nobody takes them: why that is, the taker says.
+    pub async fn read(&self, images: Images, top: i64, events: Sender<Event>) -> Result<Option<String>, Failure> {
         let mut backoff = self.database.backoff();
         loop {
-            match self.send(images, &events).await {
+            match self.send(images, top, &events).await {
                 Ok(last) => return Ok(last),
                 Err(error) => self.database.wait(&mut backoff, &error).await?,
             }
@@ -153,22 +180,23 @@ impl ChangeFeed {
         }
     }
 
-    async fn send(&self, images: Images, events: &Sender<Event>) -> Result<Option<String>, SqlError> {
+    async fn send(&self, images: Images, top: i64, events: &Sender<Event>) -> Result<Option<String>, SqlError> {
         let read = async |client: &Connection| {
-            let parameters: [&(dyn ToSql + Sync); 2] = [&self.name, &PAGE];
+            let parameters: [&(dyn ToSql + Sync); 2] = [&self.name, &top];
             let stays = matches!(images, Images::New);
             if stays {
                 client.batch_execute("BEGIN READ ONLY").await?;
             }
-            // A copy that follows holds its tables by their OIDs; for others the feed is what it was.
-            let tells_relations = matches!(images, Images::None) && client.has_functions_of_0_5;
+            // An archive and a copy that follows hold their tables by OIDs; for others the feed is what it was.
+            let tells_relations = !matches!(images, Images::All) && client.has_functions_of_0_5;
             let mut rows = pin!(client.query_raw(&images.statement(tells_relations), parameters).await?);
             let mut last = None;
             while let Some(row) = rows.next().await {
                 let change = Change::read(&row?)?;
                 last = Some(change.position.clone());
                 if events.send(Event::Change(Box::new(change))).await.is_err() {
-                    break;
+                    // The connection has more to send, so it cannot be kept.
+                    return Err(SqlError::for_ever("nobody takes the changes"));
                 }
             }
             if stays {

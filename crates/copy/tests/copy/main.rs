@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod archive;
+mod archive_cases;
 mod archive_histories;
 mod archive_unknown;
 mod as_it_was;

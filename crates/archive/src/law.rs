@@ -1,9 +1,10 @@
-//! What a moment needs of an archive, and what no moment needs.
+//! The law: what the tables of a moment are, or what is unknown about them, and what no moment needs. It knows what a manifest says, and which
+//! files are damaged; it reads nothing.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use crate::manifest::{Base, Epoch, Manifest, Moment, Position, Segment, Table, Until, WhyEnded};
+use crate::manifest::{Base, Epoch, Gap, Manifest, Moment, Position, Segment, Table, Until, WhyEnded};
 
 /// What `--at` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,25 +18,25 @@ pub enum At {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
     pub epoch: u32,
-    /// The first transaction behind it; `None` if the epoch has none.
-    pub before: Option<Position>,
+    /// What it has is before this position.
+    pub before: Position,
     /// The moment; `None` for the latest.
     pub at: Option<Moment>,
 }
 
 impl Point {
-    /// The point behind all transactions of an epoch.
-    pub fn end_of(epoch: u32) -> Point {
+    /// The point behind all that is known of an epoch. What a base has that was read later than the feed is not: other tables lack it.
+    pub fn end_of(epoch: &Epoch) -> Point {
         Point {
-            epoch,
-            before: None,
+            epoch: epoch.number,
+            before: Position(epoch.through.0.saturating_add(1)),
             at: None,
         }
     }
 
     /// Returns whether a transaction of the point's epoch is before it.
     pub fn includes(&self, position: Position) -> bool {
-        self.before.is_none_or(|before| position < before)
+        position < self.before
     }
 
     /// Returns whether what has happened at a position and a moment has happened at this point.
@@ -53,20 +54,26 @@ impl Table {
         point.is_after(self.since) && !self.ended.is_some_and(|ended| point.is_after(ended.at))
     }
 
+    /// The name that it had at a point.
+    pub fn name_at(&self, point: &Point) -> &str {
+        let name = self.names.iter().rfind(|name| point.is_after(name.from));
+        name.or(self.names.first()).map_or("", |name| &name.name)
+    }
+
     /// Says since when a table is not there any more.
     pub fn says_end(&self) -> Option<String> {
         let ended = self.ended?;
         let what = match ended.why {
-            WhyEnded::Dropped => "it was dropped before",
-            WhyEnded::Renamed => "it got another name or schema after",
+            WhyEnded::Dropped => "it was dropped at",
+            WhyEnded::Renamed => "it got a name that the archive does not select at",
             WhyEnded::Deselected => "it was no longer selected after",
         };
         Some(format!("{what} {}", ended.at.moment))
     }
 }
 
-/// What is said of an archive whose first bases are not complete.
-pub const NOTHING_YET: &str = "nothing can be restored from it yet: its first bases are not complete";
+/// What is said of an archive that has only the name of its feed.
+pub const NOTHING_YET: &str = "nothing can be restored from it yet: no table was read";
 
 /// Finds the first transaction in a segment, behind a position, whose commit is later than a moment.
 pub type FirstLater<'f> = dyn FnMut(&Segment, Moment, Position) -> Result<Option<Position>, String> + 'f;
@@ -76,10 +83,9 @@ pub type FirstLater<'f> = dyn FnMut(&Segment, Moment, Position) -> Result<Option
 /// # Errors
 /// A moment that the archive does not have; what `first_later` says.
 pub fn point(manifest: &Manifest, at: At, allow_gaps: bool, first_later: &mut FirstLater<'_>) -> Result<Point, String> {
-    let last = manifest.whole_epochs().next_back();
-    let last = last.ok_or(NOTHING_YET)?;
+    let last = manifest.whole_epochs().next_back().ok_or(NOTHING_YET)?;
     let At::Moment(moment) = at else {
-        return Ok(Point::end_of(last.number));
+        return Ok(Point::end_of(last));
     };
     let outside = || {
         format!(
@@ -91,28 +97,34 @@ pub fn point(manifest: &Manifest, at: At, allow_gaps: bool, first_later: &mut Fi
     if moment < manifest.floor.moment {
         return Err(outside());
     }
-    let at_point = |epoch, before| Point {
-        epoch,
-        before,
-        at: Some(moment),
+    let at_point = |epoch: &Epoch, before: Option<Position>| {
+        let end = Point::end_of(epoch);
+        Point {
+            before: before.unwrap_or(end.before).min(end.before),
+            at: Some(moment),
+            ..end
+        }
     };
-    let mut earlier: Option<(u32, Moment)> = None;
+    let mut earlier: Option<(&Epoch, Moment)> = None;
     for epoch in manifest
         .whole_epochs()
         .filter(|epoch| epoch.number >= manifest.floor.epoch)
     {
-        if let Some((number, end)) = earlier
-            && moment < epoch.begins
-        {
+        if moment < epoch.begins {
+            let Some((before, end)) = earlier else { break };
             let reason = epoch.reason.as_deref().unwrap_or("the feed was lost");
             return match allow_gaps {
-                true => Ok(at_point(number, None)),
+                true => Ok(at_point(before, None)),
                 false => Err(format!(
                     "the archive has a gap from {end} to {}: {reason}. {moment} is in it; with --allow-gaps the state of {end} is \
                      restored",
                     epoch.begins
                 )),
             };
+        }
+        if moment > manifest.end_of(epoch) {
+            earlier = Some((epoch, manifest.end_of(epoch)));
+            continue;
         }
         let after = match epoch.number == manifest.floor.epoch {
             true => epoch.from.max(manifest.floor.position),
@@ -123,16 +135,13 @@ pub fn point(manifest: &Manifest, at: At, allow_gaps: bool, first_later: &mut Fi
             .filter(|segment| segment.latest > moment)
         {
             if segment.earliest > moment && segment.first > after {
-                return Ok(at_point(epoch.number, Some(segment.first)));
+                return Ok(at_point(epoch, Some(segment.first)));
             }
             if let Some(later) = first_later(segment, moment, after)? {
-                return Ok(at_point(epoch.number, Some(later)));
+                return Ok(at_point(epoch, Some(later)));
             }
         }
-        if moment <= manifest.end_of(epoch) {
-            return Ok(at_point(epoch.number, None));
-        }
-        earlier = Some((epoch.number, manifest.end_of(epoch)));
+        return Ok(at_point(epoch, None));
     }
     Err(outside())
 }
@@ -158,8 +167,16 @@ fn segments_since<'m>(manifest: &'m Manifest, base: &Base, point: &Point) -> Vec
 
 /// The bases of a table at or before a point, the last one first.
 fn bases_of<'m>(manifest: &'m Manifest, table: &Table, point: &Point) -> Vec<&'m Base> {
-    let is_of = |base: &&Base| base.table == table.id && base.epoch == point.epoch && point.includes(base.position);
-    let mut bases: Vec<&Base> = manifest.bases.iter().filter(is_of).collect();
+    // What was changed before a table was read is not in a segment.
+    let is_before = |base: &Base| point.includes(base.position) && point.at.is_none_or(|at| base.moment <= at);
+    let is_of = |base: &&Base| base.table == table.id && base.epoch == point.epoch && is_before(base);
+    // Nor is what was read in a gap of any use: the table may have been another one.
+    let is_in = |gap: &Gap, base: &Base| {
+        let is_behind = |until: Until| (base.epoch, base.position) >= (until.epoch, until.position);
+        is_behind(gap.from) && !gap.until.is_some_and(is_behind)
+    };
+    let is_sound = |base: &&Base| !table.gaps.iter().any(|gap| is_in(gap, base));
+    let mut bases: Vec<&Base> = manifest.bases.iter().filter(is_of).filter(is_sound).collect();
     bases.sort_by_key(|base| Reverse(base.position));
     bases
 }
@@ -214,7 +231,7 @@ pub fn needed<'m>(
             false => format!("This table can be restored at moments from {}", kept.join(", ")),
         };
         Lacking {
-            what: format!("the table {}: {what}. {kept}{hint}", table.name),
+            what: format!("the table {}: {what}. {kept}{hint}", table.name_at(point)),
             is_damage,
         }
     };
@@ -222,7 +239,7 @@ pub fn needed<'m>(
     let Some(base) = bases.iter().find(|base| !is_damaged(base.number)) else {
         let lacking = match bases.last() {
             Some(base) => Lacking::damaged(format!("its base {} is missing or damaged", base.number)),
-            None => Lacking::other("it has no base at that moment".to_owned()),
+            None => Lacking::other("it may have been there, and was not in the archive yet".to_owned()),
         };
         return Err(says(lacking, ""));
     };
@@ -305,19 +322,21 @@ pub fn stretches<'m>(
     if table.since.epoch > epoch.number || end.is_some_and(|end| end <= begin) {
         return (known, unknown);
     }
-    let whole = Point::end_of(epoch.number);
+    let whole = Point::end_of(epoch);
     let mut bases = bases_of(manifest, table, &whole);
     bases.reverse();
     // Since when nothing is known, and why.
     let mut lost: Option<Unknown> = None;
-    let at_floor = Some(manifest.floor).filter(|floor| floor.epoch == epoch.number);
-    let first = at_floor.map_or(epoch.from, |floor| floor.position.max(epoch.from));
-    if table.since.epoch < epoch.number && bases.first().is_none_or(|base| base.position > first) {
+    let floor = Some(manifest.floor).filter(|floor| floor.epoch == epoch.number);
+    let begin = floor.map_or(epoch.begins, |floor| floor.moment.max(epoch.begins));
+    let since_then = Some(table.since).filter(|since| since.epoch == epoch.number);
+    let from = since_then.map_or(begin, |since| since.moment.max(begin));
+    if bases.first().is_none_or(|base| base.moment > from) {
         lost = Some(Unknown {
-            position: Position(0),
-            from: at_floor.map_or(epoch.begins, |floor| floor.moment.max(epoch.begins)),
+            position: since_then.map_or(Position(0), |since| since.position),
+            from,
             until: None,
-            reason: "the table could not be read".to_owned(),
+            reason: "the table was not read yet".to_owned(),
         });
     }
     // A base divides nothing: the changes before it and after it are in the segments. So the first one that is early enough will do.
@@ -373,7 +392,7 @@ pub fn stretches<'m>(
             _ => (None, past),
         };
         let end = Point {
-            before: cut.as_ref().map(|cut| cut.position),
+            before: cut.as_ref().map_or(whole.before, |cut| cut.position),
             ..whole
         };
         let segments = segments
@@ -405,9 +424,9 @@ pub fn restorable(manifest: &Manifest, table: &Table, is_damaged: &dyn Fn(u64) -
     let just_before = |moment: Moment| Moment(moment.0.saturating_sub(1));
     let mut times: Vec<(Moment, Moment)> = Vec::new();
     for epoch in manifest.whole_epochs() {
-        let is_of = |base: &&Base| base.table == table.id && base.epoch == epoch.number && !is_damaged(base.number);
-        let whole = Point::end_of(epoch.number);
-        for base in manifest.bases.iter().filter(is_of) {
+        let whole = Point::end_of(epoch);
+        let bases = bases_of(manifest, table, &whole).into_iter();
+        for base in bases.filter(|base| !is_damaged(base.number)) {
             let begin = base.moment.max(table.since.moment).max(manifest.floor.moment);
             let mut end = manifest.end_of(epoch);
             let since = segments_since(manifest, base, &whole);
@@ -415,7 +434,7 @@ pub fn restorable(manifest: &Manifest, table: &Table, is_damaged: &dyn Fn(u64) -
                 end = end.min(just_before(damaged.earliest));
             }
             let is_behind = |until: Until| until.epoch == epoch.number && until.position > base.position;
-            if let Some(gap) = table.gaps.iter().find(|gap| is_behind(gap.from)) {
+            for gap in table.gaps.iter().filter(|gap| is_behind(gap.from)) {
                 end = end.min(just_before(gap.from.moment));
             }
             if let Some(ended) = table.ended.filter(|ended| ended.at.epoch == epoch.number) {
@@ -438,22 +457,21 @@ pub fn restorable(manifest: &Manifest, table: &Table, is_damaged: &dyn Fn(u64) -
 }
 
 /// Returns what stays of an archive if no moment before a point is to be restored any more, and the numbers of the files that go;
-/// `None` if no file goes.
+/// `None` if nothing goes.
 pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u64>)> {
     let moment = point.at?;
     let mut kept = manifest.clone();
-    let mut oldest = manifest
-        .epochs
-        .iter()
-        .find(|epoch| epoch.number == point.epoch)
-        .map(|epoch| {
-            point
-                .before
-                .map_or(epoch.through, |before| Position(before.0.saturating_sub(1)))
-        })?;
+    let mut oldest = Position(point.before.0.saturating_sub(1));
     kept.floor = Until::new(point.epoch, oldest, moment);
     let is_gone = |table: &Table| table.ended.is_some_and(|ended| point.is_after(ended.at));
     kept.tables.retain(|table| !is_gone(table));
+    for table in &mut kept.tables {
+        let last = table.names.iter().rposition(|name| point.is_after(name.from));
+        table.names.drain(..last.unwrap_or(0));
+        table
+            .gaps
+            .retain(|gap| !gap.until.is_some_and(|until| point.is_after(until)));
+    }
     kept.epochs.retain(|epoch| epoch.number >= point.epoch);
     kept.bases.retain(|base| {
         let Some(table) = kept.tables.iter().find(|table| table.id == base.table) else {
@@ -476,7 +494,8 @@ pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u6
     kept.segments
         .retain(|segment| segment.epoch > point.epoch || segment.epoch == point.epoch && segment.last > oldest);
     let gone: HashSet<u64> = manifest.numbers().difference(&kept.numbers()).copied().collect();
-    (!gone.is_empty()).then_some((kept, gone))
+    let is_less = kept.tables.len() < manifest.tables.len() || !gone.is_empty();
+    is_less.then_some((kept, gone))
 }
 
 #[cfg(test)]
@@ -519,19 +538,14 @@ mod tests {
     #[test]
     fn a_moment_is_before_the_first_later_commit() {
         let manifest = manifest();
-        let before = |moment| {
-            at(&manifest, &COMMITS, moment)
-                .unwrap()
-                .before
-                .map(|position| position.0)
-        };
-        assert_eq!(before(1000), Some(110));
-        assert_eq!(before(1100), Some(200));
-        assert_eq!(before(1999), Some(200));
-        assert_eq!(before(2000), Some(210));
-        assert_eq!(before(3999), Some(400));
-        assert_eq!(before(4000), None);
-        assert_eq!(before(4500), None);
+        let before = |moment| at(&manifest, &COMMITS, moment).unwrap().before.0;
+        assert_eq!(before(1000), 110);
+        assert_eq!(before(1100), 200);
+        assert_eq!(before(1999), 200);
+        assert_eq!(before(2000), 210);
+        assert_eq!(before(3999), 400);
+        assert_eq!(before(4000), 401);
+        assert_eq!(before(4500), 401);
         for outside in [999, 4501] {
             let said = at(&manifest, &COMMITS, outside).unwrap_err();
             assert!(said.contains("first moment") && said.contains("last one"), "{said}");
@@ -551,8 +565,8 @@ mod tests {
             (310, 3100),
             (400, 4000),
         ];
-        assert_eq!(at(&manifest, &commits, 4000).unwrap().before, Some(Position(110)));
-        assert_eq!(at(&manifest, &commits, 5000).unwrap().before, None);
+        assert_eq!(at(&manifest, &commits, 4000).unwrap().before, Position(110));
+        assert_eq!(at(&manifest, &commits, 5000).unwrap().before, Position(401));
     }
 
     #[test]
@@ -646,7 +660,7 @@ mod tests {
         );
         manifest.tables[0].gaps.push(Gap {
             from: until(210, 2100),
-            until: None,
+            until: Some(until(300, 3000)),
             reason: "a column".to_owned(),
         });
         assert_eq!(
@@ -679,7 +693,10 @@ mod tests {
         };
         assert_eq!(try_at(&manifest, 2099), Ok(1));
         assert!(try_at(&manifest, 2100).unwrap_err().contains("a column"));
+        // What was read in the gap is of no use before it ends.
         manifest.bases.push(base(5, 1, 300, 3000));
+        assert!(try_at(&manifest, 3000).is_err());
+        manifest.tables[0].gaps[0].until = Some(until(300, 3000));
         assert_eq!(try_at(&manifest, 3000), Ok(5));
         // Another epoch.
         manifest.epochs.push(Epoch {
@@ -689,6 +706,7 @@ mod tests {
             begins: Moment(6000),
             through: Position(700),
             reached: Moment(7000),
+            seen: None,
             reason: Some("the slot was lost".to_owned()),
         });
         manifest.bases.push(Base {
@@ -732,7 +750,7 @@ mod tests {
         for from in [3000, 3050, 3100, 4000, 4400] {
             let point = at(&manifest, &COMMITS, from).unwrap();
             let (kept, _) = prune(&manifest, &point).unwrap();
-            assert_eq!(Manifest::from_lines(&kept.to_lines()).unwrap(), kept);
+            assert_eq!(Manifest::read(kept.to_lines().unwrap().as_slice()).unwrap(), kept);
             for moment in from..=4500 {
                 let of = |manifest: &Manifest| {
                     let point = at(manifest, &COMMITS, moment).unwrap();

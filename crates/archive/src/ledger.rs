@@ -1,0 +1,353 @@
+//! How an archive takes in what a feed, a catalog and the reading of tables say. Nothing here reads or writes.
+
+use sha2::{Digest, Sha256};
+
+use crate::manifest::{
+    Base, Ended, Epoch, Gap, Manifest, Moment, Name, Position, Seen, Table, Until, WhyEnded, is_selected,
+};
+use crate::read::hex;
+
+/// The name and the OID of a table, as the catalog lists it.
+pub type Listed = (String, u32);
+
+/// Why something of a table is unknown.
+const UNTOLD: &str =
+    "it was made, dropped or renamed where the extension's event trigger did not run, so nobody knows when";
+
+/// What the feed must give before anything of it counts.
+#[derive(Debug, Clone)]
+pub enum Expected {
+    Mark(String),
+    /// The transaction that was seen last. No other history has one that ends at the same position, with the same moment and the same keys.
+    Seen(Seen),
+}
+
+/// Follows the transactions that a feed gives.
+pub struct Follower {
+    expected: Expected,
+    /// The transaction whose rows come, and whether it has the expected mark.
+    current: Option<(Position, Sha256, bool)>,
+    /// The end of the one before it.
+    before: Position,
+    followed: Option<Followed>,
+    rows: u64,
+}
+
+/// What a log has that has the expected transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Followed {
+    pub expected: Seen,
+    pub last: Seen,
+    /// How many rows the last one has.
+    pub rows: u64,
+}
+
+impl Follower {
+    /// `confirmed` is where the feed begins.
+    pub fn new(expected: Expected, confirmed: Position) -> Follower {
+        Follower {
+            expected,
+            current: None,
+            before: confirmed,
+            followed: None,
+            rows: 0,
+        }
+    }
+
+    /// Takes a row of the feed: what it says, and the mark that it may be. Returns whether it is of a transaction behind the expected one.
+    pub fn take(&mut self, position: Position, row: &str, mark: Option<&str>) -> bool {
+        if self.current.as_ref().is_none_or(|(current, ..)| *current != position) {
+            self.end_transaction();
+        }
+        let current = self.current.get_or_insert_with(|| (position, Sha256::new(), false));
+        current.1.update((row.len() as u64).to_le_bytes());
+        current.1.update(row);
+        current.2 |= matches!(&self.expected, Expected::Mark(text) if Some(text.as_str()) == mark);
+        self.rows += 1;
+        self.followed.is_some()
+    }
+
+    fn end_transaction(&mut self) {
+        let Some((position, hash, has_mark)) = self.current.take() else {
+            return;
+        };
+        let (digest, confirmed) = (hex(&hash.finalize()), std::mem::replace(&mut self.before, position));
+        let (last, rows) = (
+            Seen {
+                position,
+                digest,
+                confirmed,
+            },
+            std::mem::take(&mut self.rows),
+        );
+        let is_expected = match &self.expected {
+            Expected::Mark(_) => has_mark,
+            Expected::Seen(seen) => (seen.position, &seen.digest) == (last.position, &last.digest),
+        };
+        match &mut self.followed {
+            Some(followed) => (followed.last, followed.rows) = (last, rows),
+            None if is_expected => {
+                let expected = last.clone();
+                self.followed = Some(Followed { expected, last, rows });
+            }
+            None => {}
+        }
+    }
+
+    /// Returns `None` if the expected transaction did not come: the log is not the one that was read before, or not yet read so far.
+    pub fn finish(mut self) -> Option<Followed> {
+        self.end_transaction();
+        self.followed
+    }
+}
+
+impl Table {
+    fn rename(&mut self, name: &str, from: Until) {
+        if self.name() == name {
+            return;
+        }
+        // Of the names of one transaction the last one counts.
+        self.names
+            .retain(|known| (known.from.epoch, known.from.position) != (from.epoch, from.position));
+        if self.names.is_empty() || self.name() != name {
+            self.names.push(Name {
+                name: name.to_owned(),
+                from,
+            });
+        }
+    }
+
+    fn lose(&mut self, from: Until, reason: &str) {
+        let lost = Gap {
+            from,
+            until: None,
+            reason: reason.to_owned(),
+        };
+        let is_earlier = |gap: &Gap| (from.epoch, from.position) < (gap.from.epoch, gap.from.position);
+        match self.gaps.last_mut().filter(|gap| gap.until.is_none()) {
+            None => self.gaps.push(lost),
+            Some(open) if is_earlier(open) => *open = lost,
+            Some(_) => {}
+        }
+    }
+}
+
+impl Manifest {
+    /// Up to where everything is known.
+    pub fn reached(&self) -> Until {
+        let epoch = self.epoch();
+        epoch.map_or(self.floor, |epoch| {
+            Until::new(epoch.number, epoch.through, epoch.reached)
+        })
+    }
+
+    /// Follows the tables that these names select from now on.
+    pub fn select(&mut self, names: &[String]) {
+        names.clone_into(&mut self.selected);
+        let at = self.reached();
+        let is_selected = |table: &&mut Table| !is_selected(names, table.name());
+        for table in self
+            .tables
+            .iter_mut()
+            .filter(|table| table.ended.is_none())
+            .filter(is_selected)
+        {
+            table.ended = Some(Ended {
+                why: WhyEnded::Deselected,
+                at,
+            });
+        }
+    }
+
+    fn add_table(&mut self, oid: u32, name: &str, since: Until) {
+        self.tables.push(Table::new(self.next_table, oid, name, since));
+        self.next_table += 1;
+    }
+
+    /// Begins a time in which the feed loses nothing, with the tables that are listed. The list was made before the epoch begins. Those of another source are other tables.
+    pub fn begin_epoch(&mut self, mut epoch: Epoch, is_same_source: bool, listed: &[Listed]) {
+        epoch.number = self.epoch().map_or(1, |epoch| epoch.number + 1);
+        let at = Until::new(epoch.number, Position(0), epoch.begins);
+        for table in self.tables.iter_mut().filter(|table| table.ended.is_none()) {
+            let now = listed.iter().find(|(_, oid)| *oid == table.oid);
+            match now.filter(|(name, _)| is_same_source && is_selected(&self.selected, name)) {
+                Some((name, _)) => table.rename(name, at),
+                None => {
+                    table.ended = Some(Ended {
+                        why: WhyEnded::Dropped,
+                        at,
+                    })
+                }
+            }
+        }
+        for (name, oid) in listed {
+            if is_selected(&self.selected, name) && !self.living().any(|table| table.oid == *oid) {
+                self.add_table(*oid, name, at);
+            }
+        }
+        if self.epochs.is_empty() {
+            self.floor = Until::new(epoch.number, epoch.from, epoch.begins);
+        }
+        self.epochs.push(epoch);
+    }
+
+    /// Notes the name that a relation has as a table of the service from a position on, and the one that it had; `None` if it is none. What the
+    /// archive does not know of the time before was not told.
+    pub fn define(&mut self, oid: u32, before: Option<&str>, now: Option<&str>, at: Until) {
+        let (selected, reached) = (&self.selected, self.reached());
+        let is_selected = |name: &&str| is_selected(selected, name);
+        let (before, why) = (
+            before.filter(is_selected),
+            now.map_or(WhyEnded::Dropped, |_| WhyEnded::Renamed),
+        );
+        let now = now.filter(is_selected);
+
+        // Of the names that it gets in one transaction the last one counts.
+        let is_of = |table: &&mut Table| {
+            let is_now = |ended: Ended| (ended.at.epoch, ended.at.position) == (at.epoch, at.position);
+            table.oid == oid && table.ended.is_none_or(is_now)
+        };
+        let living = self.tables.iter_mut().rev().find(is_of);
+        match (living, before, now) {
+            (Some(table), ..) if table.ended.is_some() => {
+                if let Some(name) = now {
+                    table.ended = None;
+                    table.rename(name, at);
+                }
+            }
+            (Some(table), ..) => {
+                if before.is_some_and(|before| before != table.name()) {
+                    table.lose(reached, UNTOLD);
+                }
+                match now {
+                    Some(name) => table.rename(name, at),
+                    None => table.ended = Some(Ended { why, at }),
+                }
+            }
+            (None, Some(before), _) => {
+                self.add_table(oid, before, reached);
+                self.define(oid, None, now, at);
+            }
+            (None, None, Some(name)) => self.add_table(oid, name, at),
+            (None, None, None) => {}
+        }
+    }
+
+    /// Notes that changes of a table cannot be known from a position on. Returns whether that is news.
+    pub fn note_gap(&mut self, id: u32, from: Until, reason: &str) -> bool {
+        let is_covered = |base: &Base| base.table == id && base.epoch == from.epoch && base.position >= from.position;
+        let is_covered = self.bases.iter().any(is_covered);
+        let table = self.tables.iter_mut().find(|table| table.id == id && !is_covered);
+        let Some(table) = table.filter(|table| !table.has_open_gap()) else {
+            return false;
+        };
+        table.lose(from, reason);
+        true
+    }
+
+    /// Notes what was read of the feed.
+    pub fn see(&mut self, last: Seen) {
+        if let Some(epoch) = self.epochs.last_mut() {
+            epoch.seen = Some(last);
+        }
+    }
+
+    /// Returns whether the catalog lists the tables that are followed, and no others.
+    pub fn matches(&self, listed: &[Listed]) -> bool {
+        let mut listed = listed
+            .iter()
+            .filter(|(name, _)| is_selected(&self.selected, name))
+            .peekable();
+        let is_living = |(name, oid): &Listed| self.living().any(|table| table.oid == *oid && table.name() == name);
+        self.living().count() == listed.clone().count() && listed.all(is_living)
+    }
+
+    /// The epoch, and the end of what was read of it.
+    pub fn known(&self) -> (u32, Position) {
+        let known = |epoch: &Epoch| {
+            (
+                epoch.number,
+                epoch.seen.as_ref().map_or(epoch.through, |seen| seen.position),
+            )
+        };
+        self.epoch().map_or((0, Position(0)), known)
+    }
+
+    /// Notes that everything is known up to what was known then: the feed was read to its end after the clock showed this moment, and the tables
+    /// were [compared](Manifest::compare) with a later list, or match it.
+    pub fn reach(&mut self, (number, through): (u32, Position), clock: Moment) {
+        if let Some(epoch) = self.epochs.last_mut().filter(|epoch| epoch.number == number) {
+            (epoch.through, epoch.reached) = (through, clock);
+        }
+    }
+
+    /// Compares the tables with a list of the catalog that is later than what was known then, when everything was read that was committed before the
+    /// list, which is before the clock showed this moment. A definition of which the feed says nothing was made without the extension's event
+    /// trigger, and nobody knows when.
+    pub fn compare(&mut self, listed: &[Listed], known: (u32, Position), clock: Moment) {
+        let (before, now) = (self.reached(), self.known());
+        let now = Until::new(now.0, now.1, clock);
+        let is_known = |until: Until| (until.epoch, until.position) <= known;
+        for table in self.living_mut().filter(|table| is_known(table.since)) {
+            let is_later = (table.since.epoch, table.since.position) > (before.epoch, before.position);
+            let from = if is_later { table.since } else { before };
+            let Some((name, _)) = listed.iter().find(|(_, oid)| *oid == table.oid) else {
+                table.lose(from, UNTOLD);
+                table.ended = Some(Ended {
+                    why: WhyEnded::Dropped,
+                    at: now,
+                });
+                continue;
+            };
+            // Its name then, or one that it has had since then.
+            let first = table.names.iter().rposition(|name| is_known(name.from)).unwrap_or(0);
+            if !table.names.iter().skip(first).any(|known| known.name == *name) {
+                table.lose(from, UNTOLD);
+                table.rename(name, now);
+            }
+        }
+        for (name, oid) in listed {
+            let is_there = |table: &Table| {
+                let was_gone = table.ended.is_some_and(|ended| is_known(ended.at));
+                table.oid == *oid && !was_gone
+            };
+            if is_selected(&self.selected, name) && !self.tables.iter().any(is_there) {
+                self.add_table(*oid, name, before);
+            }
+        }
+    }
+
+    /// The tables that are followed and of which not all is known from now on.
+    pub fn lacking(&self) -> Vec<Table> {
+        let number = self.epoch().map_or(0, |epoch| epoch.number);
+        let has_base = |table: &Table| {
+            let mut bases = self.bases.iter();
+            bases.any(|base| base.table == table.id && base.epoch == number)
+        };
+        let lacking = self.living().filter(|table| table.has_open_gap() || !has_base(table));
+        lacking.cloned().collect()
+    }
+
+    /// Notes that a table was read, when the feed has given the mark that was written then: the base is of the log that is read.
+    pub fn add_base(&mut self, base: Base) {
+        let at = Until::new(base.epoch, base.position, base.moment);
+        let table = self.tables.iter_mut().find(|table| table.id == base.table);
+        if let Some(gap) = table
+            .and_then(|table| table.gaps.last_mut())
+            .filter(|gap| gap.until.is_none())
+        {
+            gap.until = Some(at);
+        }
+        self.bases.push(base);
+    }
+
+    /// Notes that the tables with which the last epoch has begun are read.
+    pub fn end_beginning(&mut self) {
+        let Some(epoch) = self.epochs.last_mut() else { return };
+        let bases = self.bases.iter().filter(|base| base.epoch == epoch.number);
+        epoch.begins = bases.map(|base| base.moment).fold(epoch.begins, Moment::max);
+        if (epoch.number, epoch.from) == (self.floor.epoch, self.floor.position) {
+            self.floor.moment = epoch.begins;
+        }
+    }
+}
