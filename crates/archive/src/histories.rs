@@ -235,10 +235,6 @@ struct Keeper {
 
 impl Keeper {
     fn begin(&mut self, world: &mut World, is_same: bool, reason: Option<&str>, random: &mut Random) {
-        let listed = world.listed();
-        if random.chance(30) {
-            world.commit(random);
-        }
         let mark = world.mark();
         let mut follower = Follower::new(Expected::Mark(mark.to_string()), Position(0));
         for transaction in &world.server.feed {
@@ -255,6 +251,13 @@ impl Keeper {
             }
         }
         let seen = follower.finish().unwrap().expected;
+        if random.chance(30) {
+            world.commit(random);
+        }
+        let listed = world.listed();
+        if random.chance(30) {
+            world.commit(random);
+        }
         let now = world.now();
         let epoch = Epoch {
             number: 0,

@@ -164,7 +164,8 @@ impl Manifest {
         self.next_table += 1;
     }
 
-    /// Begins a time in which the feed loses nothing, with the tables that are listed. The list was made before the epoch begins. Those of another source are other tables.
+    /// Begins a time in which the feed loses nothing, with the tables that are listed. The list is later than where the epoch begins in the log, and
+    /// earlier than the moment. Those of another source are other tables.
     pub fn begin_epoch(&mut self, mut epoch: Epoch, is_same_source: bool, listed: &[Listed]) {
         epoch.number = self.epoch().map_or(1, |epoch| epoch.number + 1);
         let at = Until::new(epoch.number, Position(0), epoch.begins);

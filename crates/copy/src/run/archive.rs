@@ -288,13 +288,13 @@ impl Keeper<'_> {
         if !matches!(probe.feed, FeedStatus::Kept(_)) {
             self.run.feed.prepare().await?;
         }
-        let listed = self.run.feed.tables().await?;
         // What the feed has before this mark is not of this time.
         let mark = uuid::Uuid::new_v4().to_string();
         let written = self.run.feed.mark(&mark).await?;
         self.run.feed.confirm(&written).await?;
         let position = |text: &str| Position::parse(text).ok_or_else(|| Failure::new("The server sends no position."));
         let seen = find(&self.run.feed, Expected::Mark(mark), position(&written)?).await?;
+        let listed = self.run.feed.tables().await?;
         let now = self.run.feed.probe().await?;
         let epoch = Epoch {
             number: 0,
