@@ -5,7 +5,7 @@ use serde::Serialize;
 use table_service_command_line::failure::Failure;
 
 use crate::directory::{Directory, Found};
-use crate::law::restorable;
+use crate::law::{restorable, unknown};
 use crate::manifest::Manifest;
 use crate::read::Checker;
 
@@ -20,8 +20,12 @@ pub struct Damage {
 #[derive(Debug, Serialize)]
 pub struct Listed {
     pub table: String,
+    /// What it was called, from when and until when.
+    pub names: Vec<(String, String, Option<String>)>,
     /// The first and the last moment of each time without a gap.
     pub restorable: Vec<(String, String)>,
+    /// The first and the last moment of each time of which nothing is known, and why.
+    pub unknown: Vec<(String, String, String)>,
     pub gaps: Vec<String>,
     /// Why it is not followed any more.
     pub ended: Option<String>,
@@ -43,11 +47,24 @@ pub struct Listing {
 fn listing(directory: &Directory, manifest: &Manifest, is_damaged: &dyn Fn(u64) -> bool) -> Listing {
     let tables = manifest.tables.iter().map(|table| {
         let bases = manifest.bases.iter().filter(|base| base.table == table.id);
+        let restorable = restorable(manifest, table, is_damaged);
+        let unknown = unknown(manifest, table, &restorable);
+        let ends = table.names.iter().skip(1).map(|next| next.from).map(Some);
+        let ends = ends.chain([table.ended.map(|ended| ended.at)]);
+        let names = table.names.iter().zip(ends).map(|(name, until)| {
+            let until = until.map(|until| until.moment.to_string());
+            (name.name.clone(), name.from.moment.to_string(), until)
+        });
         Listed {
             table: table.name().to_owned(),
-            restorable: restorable(manifest, table, is_damaged)
-                .into_iter()
+            names: names.collect(),
+            restorable: restorable
+                .iter()
                 .map(|(from, to)| (from.to_string(), to.to_string()))
+                .collect(),
+            unknown: unknown
+                .into_iter()
+                .map(|(from, to, reason)| (from.to_string(), to.to_string(), reason))
                 .collect(),
             gaps: table
                 .gaps
@@ -95,8 +112,14 @@ impl Listing {
                 false => times.join(", "),
             };
             lines.push(format!("{}: {times}, {} bytes in bases", table.table, table.bytes));
+            let names = table.names.iter().filter(|_| table.names.len() > 1);
+            lines.extend(names.map(|(name, from, until)| match until {
+                Some(until) => format!("  called {name} from {from} to {until}"),
+                None => format!("  called {name} since {from}"),
+            }));
+            let unknown = table.unknown.iter();
+            lines.extend(unknown.map(|(from, to, reason)| format!("  unknown from {from} to {to}: {reason}")));
             lines.extend(table.ended.iter().map(|ended| format!("  {ended}")));
-            lines.extend(table.gaps.iter().map(|gap| format!("  gap: {gap}")));
         }
         lines.join("\n")
     }

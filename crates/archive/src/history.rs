@@ -1,6 +1,7 @@
 //! The versions of entities, in the order of commits.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use table_service_model::Properties;
 use table_service_model::json::properties_to_json;
@@ -9,7 +10,7 @@ use table_service_files::Record;
 
 use crate::fold::{Stamp, Visitor};
 use crate::law::Unknown;
-use crate::manifest::{Moment, Position};
+use crate::manifest::{Ended, Moment, Position, Table, Until, WhyEnded};
 
 use crate::sort::{Sorted, Sorter};
 
@@ -20,11 +21,11 @@ pub struct Version {
     pub committed: String,
     pub table_name: String,
     pub kind: String,
-    /// `None` for what is no version of an entity: a `gap`.
+    /// `None` for what is no version of an entity: a `gap`, or what has happened to the table.
     pub partition_key: Option<String>,
     pub row_key: Option<String>,
     pub timestamp: Option<String>,
-    /// After the change; `None` if there is no entity any more. Of a `gap`, why and until when.
+    /// After the change; `None` if there is no entity any more. Of a `gap`, why and until when; of a `rename`, the name before.
     pub properties: Option<Box<RawValue>>,
     /// Those properties that the change has changed, as they were.
     pub before: Box<RawValue>,
@@ -32,9 +33,95 @@ pub struct Version {
     pub after: Box<RawValue>,
 }
 
+/// A time in which a table has a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Called {
+    pub name: String,
+    pub from: Until,
+    /// Its next name, or its end.
+    pub until: Option<Until>,
+}
+
+/// What has happened to a table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Event<'t> {
+    pub kind: &'static str,
+    pub at: Until,
+    pub name: &'t str,
+    /// Its name until then.
+    pub before: Option<&'t str>,
+}
+
+impl Table {
+    /// The times in which it has a name.
+    pub fn called(&self, name: &str) -> Vec<Called> {
+        let ends = self.names.iter().skip(1).map(|next| next.from);
+        // What it ends with is still its own.
+        let behind = |Position(position)| Position(position.saturating_add(1));
+        let ended = self
+            .ended
+            .map(|Ended { at, .. }| Until::new(at.epoch, behind(at.position), at.moment));
+        let ends = ends.map(Some).chain([ended]);
+        let named = self.names.iter().zip(ends).map(|(known, until)| Called {
+            name: known.name.clone(),
+            from: known.from,
+            until,
+        });
+        named.filter(|called| called.name.eq_ignore_ascii_case(name)).collect()
+    }
+
+    /// What has given a name to it, and taken it.
+    pub fn events(&self, name: &str) -> Vec<Event<'_>> {
+        let mut events = Vec::new();
+        let first = self.names.first().filter(|_| self.created);
+        events.extend(first.map(|first| Event {
+            kind: "create",
+            at: first.from,
+            name: &first.name,
+            before: None,
+        }));
+        let renamed = self.names.iter().zip(self.names.iter().skip(1));
+        events.extend(renamed.map(|(before, after)| Event {
+            kind: "rename",
+            at: after.from,
+            name: &after.name,
+            before: Some(&before.name),
+        }));
+        let ended = self.ended.filter(|ended| ended.why != WhyEnded::Deselected);
+        events.extend(ended.map(|ended| Event {
+            kind: if ended.why == WhyEnded::Dropped {
+                "drop"
+            } else {
+                "rename"
+            },
+            at: ended.at,
+            name: self.name(),
+            before: (ended.why == WhyEnded::Renamed).then(|| self.name()),
+        }));
+        let is_of = |known: &str| known.eq_ignore_ascii_case(name);
+        events.retain(|event| is_of(event.name) || event.before.is_some_and(is_of));
+        events
+    }
+}
+
+impl Called {
+    /// Returns whether it has the name at a position.
+    fn is_at(&self, epoch: u32, position: Position) -> bool {
+        let place = |until: Until| (until.epoch, until.position);
+        place(self.from) <= (epoch, position) && self.until.is_none_or(|until| (epoch, position) < place(until))
+    }
+
+    /// Returns whether it has the name at any moment of a time.
+    pub fn is_between(&self, unknown: &Unknown) -> bool {
+        unknown.is_between(Some(self.from.moment), self.until.map(|until| until.moment))
+    }
+}
+
 /// Collects the versions that a filter selects, before a change or after it.
 pub struct History<'h> {
-    pub table: &'h str,
+    epoch: u32,
+    /// When the table that is visited has the name that is asked for.
+    pub called: Vec<Called>,
     selects: &'h dyn Fn(&Record) -> bool,
     pub since: Option<Moment>,
     pub until: Option<Moment>,
@@ -63,13 +150,14 @@ fn different(bag: Option<Properties<'_>>, other: Option<Properties<'_>>) -> Resu
 
 impl<'h> History<'h> {
     pub fn new(
-        table: &'h str,
+        epoch: u32,
         selects: &'h dyn Fn(&Record) -> bool,
         since: Option<Moment>,
         until: Option<Moment>,
     ) -> History<'h> {
         History {
-            table,
+            epoch,
+            called: Vec::new(),
             selects,
             since,
             until,
@@ -78,21 +166,47 @@ impl<'h> History<'h> {
     }
 
     /// Notes that versions are missing.
-    pub fn gap(&mut self, unknown: &Unknown) -> Result<(), String> {
+    pub fn gap(&mut self, table: &str, unknown: &Unknown) -> Result<(), String> {
         let about = serde_json::json!({ "Reason": unknown.reason, "Until": unknown.until });
+        self.note("gap", table, (unknown.position, 0, unknown.from), Some(about))
+    }
+
+    /// Notes what has happened to a table. Its changes in the same transaction come before its end, and behind its beginning.
+    pub fn event(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let number = if event.kind == "create" { 0 } else { u64::MAX };
+        let about = event.before.map(|before| serde_json::json!({ "Before": before }));
+        self.note(
+            event.kind,
+            event.name,
+            (event.at.position, number, event.at.moment),
+            about,
+        )
+    }
+
+    fn note(
+        &mut self,
+        kind: &str,
+        table: &str,
+        (position, number, committed): (Position, u64, Moment),
+        about: Option<Value>,
+    ) -> Result<(), String> {
+        let is_before = self.since.is_some_and(|since| committed < since) && kind != "gap";
+        if is_before || self.until.is_some_and(|until| committed > until) {
+            return Ok(());
+        }
         let version = Version {
-            position: unknown.position.to_string(),
-            committed: unknown.from.to_string(),
-            table_name: self.table.to_owned(),
-            kind: "gap".to_owned(),
+            position: position.to_string(),
+            committed: committed.to_string(),
+            table_name: table.to_owned(),
+            kind: kind.to_owned(),
             partition_key: None,
             row_key: None,
             timestamp: None,
-            properties: Some(raw(about.to_string().into_bytes())?),
+            properties: about.map(|about| raw(about.to_string().into_bytes())).transpose()?,
             before: raw(b"{}".to_vec())?,
             after: raw(b"{}".to_vec())?,
         };
-        self.push(unknown.position, 0, "", &version)
+        self.push(position, number, "", &version)
     }
 
     fn push(&mut self, position: Position, number: u64, key: &str, version: &Version) -> Result<(), String> {
@@ -114,9 +228,13 @@ impl Visitor for History<'_> {
         let is_between = self.since.is_none_or(|since| stamp.committed >= since)
             && self.until.is_none_or(|until| stamp.committed <= until);
         let Some(of) = after.or(before) else { return Ok(true) };
-        if !is_between || !selects(before) && !selects(after) {
+        let called = self
+            .called
+            .iter()
+            .find(|called| called.is_at(self.epoch, stamp.position));
+        let Some(called) = called.filter(|_| is_between && (selects(before) || selects(after))) else {
             return Ok(true);
-        }
+        };
         let bag = |record: Option<&'_ Record>| record.map(|record| record.properties.clone());
         let (old, new) = (bag(before), bag(after));
         let (old, new) = (
@@ -126,7 +244,7 @@ impl Visitor for History<'_> {
         let version = Version {
             position: stamp.position.to_string(),
             committed: stamp.committed.to_string(),
-            table_name: self.table.to_owned(),
+            table_name: called.name.clone(),
             kind: stamp.change.name().to_owned(),
             partition_key: Some(of.partition_key.clone()),
             row_key: Some(of.row_key.clone()),

@@ -40,7 +40,7 @@ impl Point {
     }
 
     /// Returns whether what has happened at a position and a moment has happened at this point.
-    fn is_after(&self, until: Until) -> bool {
+    pub fn is_after(&self, until: Until) -> bool {
         if until.epoch != self.epoch {
             return until.epoch < self.epoch;
         }
@@ -333,7 +333,7 @@ pub fn stretches<'m>(
     let from = since_then.map_or(begin, |since| since.moment.max(begin));
     if bases.first().is_none_or(|base| base.moment > from) {
         lost = Some(Unknown {
-            position: since_then.map_or(Position(0), |since| since.position),
+            position: since_then.map_or(Position(0), |since| Position(since.position.0.saturating_add(1))),
             from,
             until: None,
             reason: "the table was not read yet".to_owned(),
@@ -416,6 +416,17 @@ pub fn stretches<'m>(
         until: ended.map(|ended| ended.at.moment),
         ..lost
     }));
+    let deselected = ended.filter(|ended| ended.why == WhyEnded::Deselected);
+    unknown.extend(deselected.map(|ended| {
+        let again = |later: &&Table| later.oid == table.oid && later.id > table.id;
+        let again = manifest.tables.iter().filter(again).map(|later| later.since.moment);
+        Unknown {
+            position: Position(ended.at.position.0.saturating_add(1)),
+            from: ended.at.moment,
+            until: again.min(),
+            reason: "the archive did not select the table".to_owned(),
+        }
+    }));
     (known, unknown)
 }
 
@@ -454,6 +465,30 @@ pub fn restorable(manifest: &Manifest, table: &Table, is_damaged: &dyn Fn(u64) -
         }
     }
     merged
+}
+
+/// The times at which a table may have been there, and of which nothing can be restored, with what is known about why.
+pub fn unknown(manifest: &Manifest, table: &Table, restorable: &[(Moment, Moment)]) -> Vec<(Moment, Moment, String)> {
+    let end = table
+        .ended
+        .map_or(manifest.last(), |ended| Moment(ended.at.moment.0.saturating_sub(1)));
+    let behind = Moment(end.0.saturating_add(1));
+    let mut from = table.since.moment.max(manifest.floor.moment);
+    let mut found = Vec::new();
+    for &(begin, last) in restorable.iter().chain([&(behind, end)]) {
+        if from < begin {
+            let is_between = |moment: Moment| moment >= from && moment <= begin;
+            let gap = table.gaps.iter().find(|gap| is_between(gap.from.moment));
+            let epoch = manifest.epochs.iter().find(|epoch| is_between(epoch.begins));
+            let reason = gap
+                .map(|gap| &gap.reason)
+                .or(epoch.and_then(|epoch| epoch.reason.as_ref()));
+            let reason = reason.map_or("it was not read yet, or files are damaged", String::as_str);
+            found.push((from, Moment(begin.0.saturating_sub(1)), reason.to_owned()));
+        }
+        from = from.max(Moment(last.0.saturating_add(1)));
+    }
+    found
 }
 
 /// Returns what stays of an archive if no moment before a point is to be restored any more, and the numbers of the files that go;

@@ -195,7 +195,7 @@ impl Manifest {
     /// Notes the name that a relation has as a table of the service from a position on, and the one that it had; `None` if it is none. What the
     /// archive does not know of the time before was not told.
     pub fn define(&mut self, oid: u32, before: Option<&str>, now: Option<&str>, at: Until) {
-        let (selected, reached) = (&self.selected, self.reached());
+        let (selected, reached, is_new) = (&self.selected, self.reached(), before.is_none());
         let is_selected = |name: &&str| is_selected(selected, name);
         let (before, why) = (
             before.filter(is_selected),
@@ -229,7 +229,12 @@ impl Manifest {
                 self.add_table(oid, before, reached);
                 self.define(oid, None, now, at);
             }
-            (None, None, Some(name)) => self.add_table(oid, name, at),
+            (None, None, Some(name)) => {
+                self.add_table(oid, name, at);
+                if let Some(table) = self.tables.last_mut() {
+                    table.created = is_new;
+                }
+            }
             (None, None, None) => {}
         }
     }

@@ -11,6 +11,7 @@
 
 mod base;
 mod check;
+mod definition;
 mod directory;
 mod fold;
 #[cfg(test)]
@@ -21,12 +22,14 @@ mod ledger;
 mod manifest;
 mod open;
 mod read;
+mod seen;
 mod sort;
 mod state;
 mod write;
 
 pub use base::{Fold, Folded, pruned};
 pub use check::{check, list};
+pub use definition::{Definition, Expiry};
 pub use directory::{Directory, Reading};
 pub use fold::Visitor;
 pub use history::Version;

@@ -11,6 +11,8 @@ use table_service_model::{Ticks, table_name};
 
 use table_service_files::{Input, MOST_TABLES, lines};
 
+use crate::definition::Definition;
+
 /// The version of the format. That of 0.4.0 was 1: a change had the name of its table alone.
 const FORMAT: u32 = 2;
 /// How many files an archive may have.
@@ -183,6 +185,14 @@ pub struct Gap {
     pub reason: String,
 }
 
+/// A definition, from when it was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Defined {
+    pub from: Until,
+    #[serde(flatten)]
+    pub definition: Definition,
+}
+
 /// A name of a table, from a position on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Name {
@@ -203,10 +213,16 @@ pub struct Table {
     name: String,
     /// From here on it may have been there.
     pub since: Until,
+    /// It was created then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub created: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
+    /// What it had beside its entities, one after the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub definitions: Vec<Defined>,
 }
 
 impl Table {
@@ -221,8 +237,10 @@ impl Table {
             names: vec![name],
             name: String::new(),
             since,
+            created: false,
             ended: None,
             gaps: Vec::new(),
+            definitions: Vec::new(),
         }
     }
 
@@ -526,6 +544,9 @@ impl Manifest {
         for table in &self.tables {
             let is_named = |name: &Name| table_name::check_form(&name.name).is_ok();
             let is_right = !table.names.is_empty() && table.names.iter().all(is_named);
+            if !table.definitions.iter().all(|defined| defined.definition.is_small()) {
+                return Err(format!("{:?} has too many indexes", table.name()));
+            }
             if !is_right || !ids.insert(table.id) || table.id >= self.next_table {
                 return Err(format!("{:?} is no name of a table, or comes twice", table.name()));
             }
@@ -567,7 +588,7 @@ const TOO_MUCH: &str = "it has too many tables, files or gaps, or what is longer
 struct Room {
     files: usize,
     tables: usize,
-    /// Gaps, names and epochs.
+    /// Gaps, names, definitions and epochs.
     others: usize,
     /// The bytes of what is no file.
     text: usize,
@@ -590,7 +611,7 @@ impl Room {
         match line {
             Line::Table(table) => {
                 self.tables += 1;
-                self.others += table.gaps.len() + table.names.len();
+                self.others += table.gaps.len() + table.names.len() + table.definitions.len();
             }
             Line::Epoch(_) => self.others += 1,
             _ => {}

@@ -1,12 +1,14 @@
 //! An archive that is read: the files that a moment needs are found and checked before anything is done with them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use table_service_command_line::failure::{Failure, exit};
 use table_service_files::Record;
 
+use crate::definition::Definition;
 use crate::directory::{Directory, Found, Reading};
-use crate::history::History;
+use crate::history::{Called, History};
 use crate::law::{At, Lacking, NOTHING_YET, Point, Stretch, Unknown, needed, point, stretches};
 use crate::manifest::{Epoch, Moment, Position, Table};
 use crate::read::Checker;
@@ -42,6 +44,8 @@ pub struct Restored {
     pub lacking: Vec<(String, Failure)>,
     /// Which tables the archive follows, as [`is_selected`](crate::is_selected) takes them.
     pub selected: Vec<String>,
+    /// What tables had beside their entities, as far as that was seen, by the names that they get.
+    pub definitions: BTreeMap<String, Definition>,
     pub state: State,
     /// Keeps the files there.
     pub reading: Reading,
@@ -136,7 +140,7 @@ impl Archive {
                 "{damage}. The manifest before it goes to {last}: give that moment, or an earlier one, or --allow-gaps"
             ))));
         }
-        let (mut tables, mut lacking) = (Vec::new(), Vec::new());
+        let (mut tables, mut lacking, mut definitions) = (Vec::new(), Vec::new(), BTreeMap::new());
         let mut prepare = || -> Result<State, Lacking> {
             let manifest = &self.found.manifest;
             let checker = Checker::new(&self.directory, manifest);
@@ -149,6 +153,14 @@ impl Archive {
                     Ok(needed) => {
                         let missing = needed.missing.iter();
                         notes.extend(missing.map(|what| format!("the table {name}: {what}")));
+                        if let Some((definition, was_seen)) = table.definition_at(&point) {
+                            if !was_seen {
+                                notes.push(format!(
+                                    "the table {name}: its access policies, property indexes and expiry were first seen later than that moment"
+                                ));
+                            }
+                            definitions.insert(name.clone(), definition.clone());
+                        }
                         tables.push((name, table.id));
                         found.push((table, needed));
                     }
@@ -167,6 +179,7 @@ impl Archive {
             tables,
             lacking,
             selected: self.found.manifest.selected,
+            definitions,
             state,
             reading: self.reading,
         };
@@ -188,10 +201,16 @@ impl Archive {
         let manifest = &self.found.manifest;
         let tables = manifest.tables.iter();
         let tables: Vec<&Table> = tables.filter(|known| known.was(table)).collect();
-        let Some(begin) = tables.iter().map(|table| table.since.moment).min() else {
+        let begins = tables.iter().flat_map(|known| {
+            let is_known = |called: &Called| called.from != known.since || known.created;
+            let called = known.called(table).into_iter();
+            called.map(move |called| (called.from.moment.max(manifest.floor.moment), is_known(&called)))
+        });
+        let Some((begin, is_known)) = begins.min() else {
             return Err(self.failed(&format!("it has no table {table}")));
         };
-        let begin = begin.max(manifest.floor.moment);
+        // Before that, nothing had the name, unless the archive began later.
+        let is_known = is_known && begin > manifest.floor.moment;
         let mut told = Told {
             notes: self.found.damage.iter().cloned().collect(),
             unknown: Notes::new(),
@@ -202,7 +221,7 @@ impl Archive {
         let mut before: Option<&Epoch> = None;
         let mut epochs = manifest.whole_epochs().peekable();
         while let Some(epoch) = epochs.next() {
-            let mut history = History::new(table, selects, since, until);
+            let mut history = History::new(epoch.number, selects, since, until);
             let mut collect = || -> Result<(), String> {
                 let mut unknown = Vec::new();
                 let mut lost = |position, from, until, reason: &str| {
@@ -214,7 +233,7 @@ impl Archive {
                     });
                 };
                 match (before, since) {
-                    (None, Some(since)) if since < begin => {
+                    (None, Some(since)) if since < begin && !is_known => {
                         lost(0, since, Some(begin), "the archive has the table since then");
                     }
                     (Some(before), _) if begin < epoch.begins => {
@@ -235,14 +254,21 @@ impl Archive {
                         _ => {}
                     }
                 }
-                for table in &tables {
-                    let (known, missing) = stretches(manifest, table, epoch, since, &is_damaged);
-                    unknown.extend(missing);
-                    for Stretch { needed, end } in known {
+                for known in &tables {
+                    history.called = known.called(table);
+                    for event in known.events(table) {
+                        if event.at.epoch == epoch.number {
+                            history.event(&event)?;
+                        }
+                    }
+                    let is_called = |unknown: &Unknown| history.called.iter().any(|called| called.is_between(unknown));
+                    let (stretches, missing) = stretches(manifest, known, epoch, since, &is_damaged);
+                    unknown.extend(missing.into_iter().filter(is_called));
+                    for Stretch { needed, end } in stretches {
                         let (from, position) = (needed.base.moment, needed.base.position);
-                        let wanted = vec![((*table).clone(), needed)];
+                        let wanted = vec![((*known).clone(), needed)];
                         let mut state = State::gather(&self.directory, manifest, &wanted, &end, Versions::All, true)?;
-                        if state.visit(table.id, &mut history)?.unknown > 0 {
+                        if state.visit(known.id, &mut history)?.unknown > 0 {
                             unknown.push(Unknown {
                                 position,
                                 from,
@@ -255,7 +281,7 @@ impl Archive {
                 }
                 unknown.retain(|unknown| unknown.is_between(since, until));
                 for unknown in unknown {
-                    history.gap(&unknown)?;
+                    history.gap(table, &unknown)?;
                     told.unknown.push(unknown.text());
                 }
                 Ok(())

@@ -174,6 +174,15 @@ impl Target {
         }
     }
 
+    /// Makes a table if it is not there. A file is made when its entities come.
+    pub async fn create(&self, table: &str) -> Result<(), Failure> {
+        match self {
+            Target::Rest(target) => target.create(table).await,
+            Target::Sql(target) => target.create(table).await,
+            Target::Files(_) => Ok(()),
+        }
+    }
+
     /// Returns whether a table is there; `None` if the target cannot say.
     pub async fn has(&self, table: &str) -> Result<Option<bool>, Failure> {
         match self {

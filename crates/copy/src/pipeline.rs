@@ -262,19 +262,14 @@ async fn writers(
     is_begun: bool,
     parts: &[Part],
 ) -> Result<Option<Vec<LaneWriter>>, Failure> {
+    copy.target.create(name).await?;
     Ok(Some(match &copy.target {
-        Target::Sql(target) => {
-            target.create(name).await?;
-            (0..copy.readers)
-                .map(|_| LaneWriter::Sql(Box::new(target.writer(name, copy.mode))))
-                .collect()
-        }
-        Target::Rest(target) => {
-            target.create(name).await?;
-            (0..copy.readers)
-                .map(|_| LaneWriter::Rest(Box::new(target.writer(name, copy.mode))))
-                .collect()
-        }
+        Target::Sql(target) => (0..copy.readers)
+            .map(|_| LaneWriter::Sql(Box::new(target.writer(name, copy.mode))))
+            .collect(),
+        Target::Rest(target) => (0..copy.readers)
+            .map(|_| LaneWriter::Rest(Box::new(target.writer(name, copy.mode))))
+            .collect(),
         Target::Files(target) => {
             let all_read = parts.iter().all(|part| part.position == Some(Position::End));
             if is_begun && all_read && target.is_complete(name) {

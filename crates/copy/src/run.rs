@@ -29,6 +29,7 @@ mod archive;
 mod as_it_was;
 mod bulk;
 mod changes;
+mod definitions;
 mod feed;
 mod history;
 mod restore;

@@ -1,6 +1,7 @@
 //! The command `archive`.
 
 mod bases;
+mod definitions;
 mod kept;
 mod pages;
 
@@ -23,6 +24,7 @@ use crate::sql::{ChangeFeed, FeedStatus, Probe};
 
 use super::rounds::told;
 use bases::Bases;
+use definitions::Definitions;
 use kept::{Kept, Run};
 use pages::{IDLE, IDLE_LOG, Pages, Read, find};
 
@@ -60,6 +62,7 @@ pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
         kept,
         pages: Pages::default(),
         bases: Bases::default(),
+        definitions: Definitions::default(),
         takes_new_source: arguments.new_source,
         is_beginning: false,
     };
@@ -108,6 +111,7 @@ struct Keeper<'a> {
     kept: Kept,
     pages: Pages,
     bases: Bases,
+    definitions: Definitions,
     /// Whether another source than before is taken.
     takes_new_source: bool,
     /// Whether the first tables of the last epoch are being read.
@@ -191,7 +195,9 @@ impl Keeper<'_> {
                 }
                 break;
             }
+            self.definitions = Definitions::default();
         }
+        self.definitions.look(&self.run, &mut self.kept).await?;
         self.kept
             .save_after(if self.pages.has_news { Duration::ZERO } else { IDLE })?;
         self.pages
@@ -310,6 +316,7 @@ impl Keeper<'_> {
             .change(|manifest| manifest.begin_epoch(epoch, is_same, &listed));
         self.kept.pending.clear();
         self.bases.forget();
+        self.definitions = Definitions::default();
         self.pages = Pages::anew();
         (self.takes_new_source, self.is_beginning) = (false, true);
         self.kept.save()

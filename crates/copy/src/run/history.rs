@@ -60,17 +60,19 @@ fn text(line: &[u8]) -> Result<String, Failure> {
         members(&version.before).map_err(failed)?,
         members(&version.after).map_err(failed)?,
     );
-    if let ("gap", Some(about)) = (version.kind.as_str(), &version.properties) {
-        let about = members(about).map_err(failed)?;
-        let [until, reason] = ["Until", "Reason"].map(|name| about.get(name).and_then(Value::as_str));
-        let until = until.map_or("the end".to_owned(), str::to_owned);
-        let text = format!(
-            "{} gap    until {until}: {}",
-            version.committed,
-            reason.unwrap_or_default()
-        );
-        return Ok(escaped(&text));
-    }
+    let Some(partition_key) = version.partition_key else {
+        let about = version.properties.as_deref().map(members).transpose().map_err(failed)?;
+        let about = |name| about.as_ref()?.get(name)?.as_str();
+        let what = match version.kind.as_str() {
+            "gap" => {
+                let until = about("Until").unwrap_or("the end");
+                format!("until {until}: {}", about("Reason").unwrap_or_default())
+            }
+            "rename" => format!("{} -> {}", about("Before").unwrap_or_default(), version.table_name),
+            _ => version.table_name,
+        };
+        return Ok(escaped(&format!("{} {:6} {what}", version.committed, version.kind)));
+    };
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let changes: Vec<String> = names
         .into_iter()
@@ -81,8 +83,7 @@ fn text(line: &[u8]) -> Result<String, Failure> {
             (None, new) => Some(format!("+{name}: {}", new.cloned().unwrap_or_default())),
         })
         .collect();
-    let [partition_key, row_key] = [version.partition_key, version.row_key].map(Option::unwrap_or_default);
-    let key = format!("({partition_key:?}, {row_key:?})");
+    let key = format!("({partition_key:?}, {:?})", version.row_key.unwrap_or_default());
     let text = format!("{} {:6} {key} {}", version.committed, version.kind, changes.join(", "));
     Ok(escaped(text.trim_end()))
 }

@@ -23,6 +23,7 @@ use crate::selection::Selection;
 use crate::write::{OnConflict, WriteMode};
 
 use super::as_it_was::Level;
+use super::definitions;
 use super::rounds::round;
 
 pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
@@ -59,7 +60,11 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         )?);
     }
     let (restored, notes) = block_in_place(|| Archive::open(&arguments.from)?.restored(&wanted))?;
-    let (lacking, selected) = (restored.lacking.clone(), restored.selected.clone());
+    let (lacking, selected, definitions) = (
+        restored.lacking.clone(),
+        restored.selected.clone(),
+        restored.definitions.clone(),
+    );
     let source = ArchiveSource::new(restored, selection);
     for note in &notes {
         tell(&format!("table-service-copy: {note}"));
@@ -95,6 +100,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         stop: Arc::default(),
     });
     stop_on_signal(&copy.stop);
+    let lacks = definitions::restore(&copy.target, &tables, &definitions, &mut report).await?;
     match &level {
         None => round(&copy, &tables, &mut report, arguments.work.style())
             .await
@@ -133,7 +139,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     let left_out = lacking.iter().map(|(_, failure)| failure.code).max();
     let left_out = left_out.or((!report.left_out.is_empty()).then_some(exit::FAILED));
     let changed = report.tables.iter().filter_map(|table| table.as_it_was);
-    let undone = report.sum().rejected + changed.map(|done| done.changed).sum::<u64>();
+    let undone = u64::from(lacks) + report.sum().rejected + changed.map(|done| done.changed).sum::<u64>();
     Ok(match (interrupted, left_out, undone) {
         (true, ..) => exit::INTERRUPTED,
         (false, Some(code), _) => code,

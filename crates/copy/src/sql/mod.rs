@@ -5,6 +5,7 @@ mod as_it_was;
 mod bulk;
 mod changes;
 mod connect;
+mod definitions;
 mod owners;
 mod rows;
 mod source;

@@ -128,6 +128,122 @@ fn a_damaged_file_of_a_table_does_not_stop_the_others() {
     succeeds(&[&restore[..], &["--table", "Others", "--as", "Again"]].concat());
 }
 
+/// A table's name is that of another one later. Each version is shown under the name that its table had then.
+#[test]
+fn a_history_shows_what_has_become_of_a_table() {
+    let kept = Kept::new(&["Others"]);
+    kept.archive(&[]);
+    let early = moment(&kept.session);
+    let insert = |key: &str| format!("SELECT insert_entity('Orders', 'p', '{key}', '{{\"N\": 1}}')");
+    kept.then("SELECT create_table('Orders')");
+    kept.archive(&[]);
+    kept.then(&insert("1"));
+    kept.archive(&[]);
+    kept.then("ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Old\"");
+    kept.then("SELECT insert_entity('Old', 'p', '2', '{}')");
+    kept.then("SELECT create_table('Orders')");
+    kept.archive(&[]);
+    kept.then(&insert("3"));
+    kept.then("SELECT delete_table('Orders')");
+    kept.then("ALTER TABLE table_service_data.\"Old\" RENAME TO \"Orders\"");
+    kept.then(&insert("4"));
+    kept.then("SELECT clear_table('Orders')");
+    kept.archive(&[]);
+    let of = |table: &str, more: &[&str]| {
+        let path = kept.path();
+        let arguments = [
+            "history",
+            "--from",
+            text(&path),
+            "--table",
+            table,
+            "--filter",
+            "RowKey ne '4'",
+            "--format",
+            "text",
+        ];
+        let shown = output(&[&arguments[..], more].concat());
+        let lines = String::from_utf8(shown.stdout).unwrap();
+        let lines = lines.lines().map(|line| line.split_once("Z ").unwrap().1);
+        // A table that is created is read somewhat later.
+        let lines = lines.filter(|line| !line.contains("was not read yet"));
+        lines.map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert_eq!(
+        of("orders", &[]),
+        [
+            "create Orders",
+            "insert (\"p\", \"1\") +N: 1",
+            "rename Orders -> Old",
+            "create Orders",
+            "insert (\"p\", \"3\") +N: 1",
+            "drop   Orders",
+            "rename Old -> Orders",
+            "clear  (\"p\", \"1\") -N: 1",
+            "clear  (\"p\", \"2\")",
+        ]
+    );
+    assert_eq!(
+        of("Old", &[]),
+        ["rename Orders -> Old", "insert (\"p\", \"2\")", "rename Old -> Orders"]
+    );
+    // Before it was created, there was no such table: nothing is unknown then.
+    let shown = of("Orders", &["--since", &early, "--until", &early]);
+    assert!(shown.is_empty(), "{shown:?}");
+    let path = kept.path();
+    succeeds(&[
+        "history",
+        "--from",
+        text(&path),
+        "--table",
+        "Orders",
+        "--filter",
+        "true",
+        "--since",
+        &early,
+        "--until",
+        &early,
+    ]);
+
+    let listed = succeeds(&["archive", "--list", text(&path)]);
+    for shown in [
+        "  called Orders from ",
+        "  called Old from ",
+        "  called Orders since ",
+        "  it was dropped at ",
+    ] {
+        assert!(listed.contains(shown), "{shown}: {listed}");
+    }
+    let listed = succeeds(&["archive", "--list", text(&path), "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let tables = listed["tables"].as_array().unwrap();
+    let names: Vec<usize> = tables
+        .iter()
+        .map(|table| table["names"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(names, [1, 3, 1]);
+}
+
+#[test]
+fn a_list_shows_what_is_unknown() {
+    let kept = Kept::new(&["Orders", "Others"]);
+    kept.archive(&[]);
+    kept.session
+        .run("SELECT drop_change_feed(feed_name) FROM query_change_feeds()");
+    kept.then("SELECT insert_entity('Orders', 'p', '1', '{}')");
+    kept.archive(&[]);
+    let path = kept.path();
+    let listed = succeeds(&["archive", "--list", text(&path)]);
+    assert_eq!(listed.matches("  unknown from ").count(), 2, "{listed}");
+    assert!(
+        listed.contains("the feed was dropped") && !listed.contains("called"),
+        "{listed}"
+    );
+    std::fs::remove_file(path.join("v1-base-000000000001.jsonl.zst")).unwrap();
+    let listed = ends_with(4, &["archive", "--verify", text(&path)]);
+    assert_eq!(listed.matches("  unknown from ").count(), 2, "{listed}");
+}
+
 #[test]
 fn a_moment_may_be_so_long_ago() {
     let kept = Kept::new(&["Orders"]);
@@ -149,4 +265,22 @@ fn a_moment_may_be_so_long_ago() {
     kept.archive(&[]);
     let (kinds, _, _) = history(&kept, &["--since", "1h"]);
     assert_eq!(kinds, ["gap", "insert"]);
+}
+
+#[test]
+fn a_table_that_is_not_selected_for_a_while_is_not_known_then() {
+    let kept = Kept::new(&["Orders", "Others"]);
+    kept.archive(&[]);
+    kept.then("SELECT insert_entity('Orders', 'p', '1', '{}')");
+    kept.archive(&[]);
+    kept.archive(&["--table", "Others"]);
+    kept.then("SELECT insert_entity('Orders', 'p', '2', '{}')");
+    kept.archive(&["--table", "*"]);
+    kept.then("SELECT insert_entity('Orders', 'p', '3', '{}')");
+    kept.archive(&[]);
+    let (kinds, status, said) = history(&kept, &[]);
+    // Then it was not read yet.
+    assert_eq!(kinds, ["insert", "gap", "gap", "insert"], "{said}");
+    assert_eq!(status, Some(4));
+    assert!(said.contains("did not select the table"), "{said}");
 }

@@ -1,10 +1,11 @@
 //! `restore --as-it-was`: tables of a database become what they were, and what is the same stays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use system_tests::wait_until;
+use system_tests::random::{Random, seeds};
+use system_tests::{Database, wait_until};
 
-use crate::archive::{Entities, Kept};
+use crate::archive::{Entities, Kept, entities};
 use crate::program::{Place, database_url, ends_with, text};
 
 /// The arguments of a restore into the database of the archive.
@@ -229,4 +230,66 @@ fn hidden_entities_are_not_taken_for_missing() {
     let said = ends_with(1, &restore);
     assert!(said.contains("left out"), "{said}");
     assert_eq!(kept.now("Orders").len(), 2);
+}
+
+/// From any state to any other one, whole and in part, forwards and back.
+#[test]
+fn any_state_becomes_any_other_one() {
+    for seed in seeds(1) {
+        println!("SEED={seed}");
+        let mut random = Random::new(seed);
+        let kept = Kept::new(&["Orders"]);
+        kept.archive(&[]);
+        let mut states = Vec::new();
+        for _ in 0..8 {
+            for _ in 0..=random.below(12) {
+                let (key, n) = (
+                    format!("'p{}', '{}'", random.below(3), random.below(6)),
+                    random.below(4),
+                );
+                kept.session.run(&match random.below(6) {
+                    0 => "SELECT clear_table('Orders')".to_owned(),
+                    1 | 2 => {
+                        format!("DELETE FROM table_service_data.\"Orders\" WHERE (partition_key, row_key) = ({key})")
+                    }
+                    _ => format!("SELECT insert_or_replace_entity('Orders', {key}, '{{\"N\": {n}}}')"),
+                });
+            }
+            states.push((kept.then("SELECT 1"), properties(&kept.now("Orders"))));
+        }
+        kept.archive(&[]);
+        let target = Database::new();
+        let (session, to, path) = (target.session("target"), database_url(&target), kept.path());
+        session.run("SET search_path = public, table_service; SELECT create_table('Orders')");
+        let mut now = BTreeMap::new();
+        for _ in 0..16 {
+            let (moment, then) = random.pick(&states);
+            let restore = [
+                "restore",
+                "--quiet",
+                "--as-it-was",
+                "--from",
+                text(&path),
+                "--at",
+                moment,
+                "--to",
+                &to,
+            ];
+            let is_part = random.chance(50);
+            let filter = ["--filter", "N eq 1"];
+            ends_with(0, &[&restore[..], if is_part { &filter } else { &[] }].concat());
+            let passes = |state: &BTreeMap<_, String>, key: &(String, String)| {
+                !is_part || state.get(key).is_some_and(|bag| bag == "\"N\":1}")
+            };
+            let keys: BTreeSet<(String, String)> = now.keys().chain(then.keys()).cloned().collect();
+            for key in keys {
+                match then.get(&key) {
+                    _ if !passes(&now, &key) && !passes(then, &key) => {}
+                    Some(bag) => drop(now.insert(key, bag.clone())),
+                    None => drop(now.remove(&key)),
+                }
+            }
+            assert_eq!(properties(&entities(&session, "Orders")), now, "SEED={seed} {moment}");
+        }
+    }
 }

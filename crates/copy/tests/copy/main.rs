@@ -6,6 +6,7 @@
 
 mod archive;
 mod archive_cases;
+mod archive_definitions;
 mod archive_histories;
 mod archive_unknown;
 mod as_it_was;
