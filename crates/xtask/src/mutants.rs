@@ -89,7 +89,15 @@ const GATEWAY_TESTS: [&str; 17] = [
 ];
 
 /// The tests of the copy program with a server that do.
-const COPY_TESTS: [&str; 4] = ["archive::", "changes::", "owners::", "tables::"];
+const COPY_TESTS: [&str; 7] = [
+    "archive::",
+    "archive_cases::",
+    "archive_unknown::",
+    "as_it_was::",
+    "changes::",
+    "owners::",
+    "tables::",
+];
 
 /// The tests of a Citus cluster that do: golden ones, and of sessions.
 const CITUS_TESTS: [(Suite, &str); 6] = [
