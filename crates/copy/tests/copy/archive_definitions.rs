@@ -1,6 +1,7 @@
 //! What a table has beside its entities is in the archive, and a restore that makes the table gives it back or says what is missing.
 
-use system_tests::{Database, Session};
+use system_tests::gateway::url;
+use system_tests::{Cluster, Database, Session};
 
 use crate::archive::{Kept, moment};
 use crate::program::{Place, database_url, ends_with, text};
@@ -130,15 +131,34 @@ fn what_a_place_cannot_have_is_named() {
 /// Somebody who keeps a lock keeps no other table's definition from being seen.
 #[test]
 fn a_locked_table_hides_no_others() {
-    let kept = Kept::new(&["Orders", "Others"]);
-    kept.archive(&[]);
-    let other = kept.database.session("other");
-    other.run("SET search_path = public, table_service");
+    // Where somebody has written and stays, nobody makes a feed.
+    let cluster = Cluster::start(&["wal_level=logical"]);
+    let [keeper, other] = [(); 2].map(|()| cluster.session());
+    keeper.run("CREATE EXTENSION table_service");
+    for session in [&keeper, &other] {
+        session.run("SET search_path = public, table_service");
+    }
+    keeper.run("SELECT create_table('Orders'); SELECT create_table('Others')");
+    let directory = tempfile::tempdir().unwrap();
+    let (from, path) = (url(&cluster, "postgres", "postgres"), directory.path().join("archive"));
+    let archive = ["archive", "--from", &from, "--to", text(&path)];
+    ends_with(0, &archive);
     other.run("BEGIN; SELECT create_property_index('Others', 'A'); REINDEX TABLE table_service_data.\"Others\"");
-    kept.session.run(DEFINE);
-    kept.archive(&[]);
-    let to = Database::new();
-    restored(&kept, 0, "latest", &database_url(&to), &[]);
-    assert_eq!(definition(&session(&to), "Orders"), definition(&kept.session, "Orders"));
+    keeper.run(DEFINE);
+    ends_with(0, &archive);
     other.run("ROLLBACK");
+    let to = Database::new();
+    ends_with(
+        0,
+        &[
+            "restore",
+            "--from",
+            text(&path),
+            "--at",
+            "latest",
+            "--to",
+            &database_url(&to),
+        ],
+    );
+    assert_eq!(definition(&session(&to), "Orders"), definition(&keeper, "Orders"));
 }
