@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use architecture_tests::{docstrings, imports, references, storeys, workspace};
+use architecture_tests::{ceilings, docstrings, imports, references, storeys, workspace};
 
 /// Fails with all findings at once.
 fn no(findings: &[String]) {
@@ -66,6 +66,28 @@ fn docstrings_of_functions_begin_alike() {
     no(&code
         .flat_map(|(path, text)| docstrings::check(path, text))
         .collect::<Vec<_>>());
+}
+
+/// `ACCEPT=1` writes today's numbers as the ceilings.
+#[test]
+fn no_number_is_above_its_ceiling() {
+    let path = workspace::root().join("tests/architecture/ceilings.txt");
+    let numbers = ceilings::count(&workspace::text_files().unwrap()).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    if std::env::var("ACCEPT").is_ok_and(|accept| accept == "1") {
+        let head: String = text
+            .lines()
+            .filter(|line| line.starts_with('#'))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let lines: String = numbers
+            .iter()
+            .map(|(name, number)| format!("{name} {number}\n"))
+            .collect();
+        std::fs::write(&path, head + &lines).unwrap();
+        return;
+    }
+    no(&ceilings::differences(&ceilings::parse(&text).unwrap(), &numbers));
 }
 
 #[test]
