@@ -178,6 +178,18 @@ impl Journal {
         self.save()
     }
 
+    /// What the target has of this table is of another one from now on, or of nobody knows which.
+    pub fn set_relation(&self, table: &str, relation: Option<u32>) -> Result<(), Failure> {
+        {
+            let relations = &mut lock(&self.state).relations;
+            match relation {
+                Some(relation) => relations.insert(table.to_owned(), relation),
+                None => relations.remove(table),
+            };
+        }
+        self.save()
+    }
+
     pub fn is_done(&self, table: &str) -> bool {
         lock(&self.state).tables.get(table).is_some_and(|table| table.done)
     }

@@ -48,8 +48,8 @@ pub const NEWER_NEEDS_A_FEED: &str = "With --on-conflict newer, --follow needs a
      --on-conflict replace.";
 /// Why tables are copied again.
 const GONE: &str = "The change feed is gone";
-const LACKS_TABLES: &str = "The change feed lacks tables";
-const RENAMED: &str = "Tables were renamed";
+const LACKS_TABLE: &str = "it was dropped and created again, or taken out of the change feed";
+const RENAMED: &str = "it is not the table that was copied";
 
 /// Makes a feed of the tables, or finds that of an earlier run. With a new feed nothing counts as copied. `None` if the source cannot
 /// have one: why is said and reported.
@@ -162,7 +162,7 @@ pub async fn follow(
         };
         // A feed can be lost at any moment.
         if let Err(failure) = confirmed {
-            if feed.is_whole(&known.there(arguments).await?).await? {
+            if feed.is_whole(&[]).await? {
                 return Err(failure);
             }
             *tables = copy_again(arguments, copy, feed, &mut known, report, (GONE, &failure.to_string())).await?;
@@ -173,25 +173,21 @@ pub async fn follow(
             looked = Instant::now();
             known.stored.clear();
             *tables = known.there(arguments).await?;
-            let mut is_whole = feed.is_whole(tables).await?;
-            if !is_whole {
-                // A table may have been dropped or renamed after the tables were listed.
-                *tables = known.there(arguments).await?;
-                is_whole = feed.is_whole(tables).await?;
-            }
-            if !is_whole {
-                let why = (LACKS_TABLES, "one was dropped and created again");
+            if !feed.is_whole(&[]).await? {
+                let why = (GONE, "it was dropped, or has lost changes");
                 *tables = copy_again(arguments, copy, feed, &mut known, report, why).await?;
                 continue;
             }
             let relations = feed.relations().await?;
             known.look_at_renamed(&relations);
-            if let Some(other) = known.other(&relations) {
-                let why = (RENAMED, format!("{other} is not the table that was copied"));
-                *tables = copy_again(arguments, copy, feed, &mut known, report, (why.0, &why.1)).await?;
-                continue;
+            let others = known.others(&relations, feed, tables).await?;
+            for (table, reason) in &others {
+                copy_table_again(arguments, copy, feed, &mut known, report, (table, reason)).await?;
             }
             known.tell_of_new(report);
+            if !others.is_empty() {
+                continue;
+            }
         }
         if ends {
             break;
@@ -294,6 +290,31 @@ impl FollowedTables {
             .map(|(name, _)| name.as_str())
     }
 
+    /// Returns the names of copied tables that are others now, or that the feed has not, each with the reason. One that is left out stays so.
+    async fn others(
+        &self,
+        relations: &BTreeMap<String, u32>,
+        feed: &ChangeFeed,
+        tables: &[String],
+    ) -> Result<Vec<(String, &'static str)>, Failure> {
+        let served = tables.iter().filter(|table| !self.left_out.contains(*table)).cloned();
+        let is_whole = feed.is_whole(&served.collect::<Vec<String>>()).await?;
+        let mut others = Vec::new();
+        for (folded, FollowedTable { name, relation }) in &self.followed {
+            let Some(now) = relations.get(folded).filter(|_| !self.left_out.contains(name)) else {
+                continue;
+            };
+            // The one that was copied has another name, or is gone.
+            let is_renamed = relation.is_none_or(|copied| relations.values().any(|oid| *oid == copied));
+            if Some(*now) != *relation {
+                others.push((name.clone(), if is_renamed { RENAMED } else { LACKS_TABLE }));
+            } else if !is_whole && !feed.is_whole(std::slice::from_ref(name)).await? {
+                others.push((name.clone(), LACKS_TABLE));
+            }
+        }
+        Ok(others)
+    }
+
     /// Those that the source has now.
     async fn there(&mut self, arguments: &CopyArguments) -> Result<Vec<String>, Failure> {
         let options = &arguments.places.options;
@@ -317,6 +338,12 @@ impl FollowedTables {
         }
     }
 
+    /// Follows a table no more, and says why.
+    fn leave_out(&mut self, table: &str, reason: &str, report: &mut Report) {
+        self.tell_of_gap(table, reason, report);
+        self.left_out.insert(table.to_owned());
+    }
+
     /// Says once which tables are new.
     fn tell_of_new(&mut self, report: &mut Report) {
         let told = &mut self.told;
@@ -331,7 +358,62 @@ impl FollowedTables {
     }
 }
 
-/// Empties the target's tables and copies them anew, with a new feed: the old one is gone or lacks tables, and their changes with it. Returns the tables, with those that are new in the source.
+/// Empties a table of the target and copies it anew: its name is that of another table, whose changes the feed had not. Nothing is the matter of the other tables.
+async fn copy_table_again(
+    arguments: &CopyArguments,
+    copy: &Arc<CopyContext>,
+    feed: &ChangeFeed,
+    known: &mut FollowedTables,
+    report: &mut Report,
+    (table, reason): (&str, &str),
+) -> Result<(), Failure> {
+    let folded = table_name::fold(table);
+    let name = table.to_owned();
+    known
+        .followed
+        .insert(folded.clone(), FollowedTable { name, relation: None });
+    copy.journal.set_relation(&folded, None)?;
+    let relation = match feed.add(table).await {
+        Ok(Some(relation)) => relation,
+        // If it comes again, it is looked at again.
+        Ok(None) => return Ok(()),
+        Err(failure) if failure.is_of_table => {
+            known.leave_out(table, &failure.to_string(), report);
+            return Ok(());
+        }
+        Err(failure) => return Err(failure),
+    };
+    say(
+        format!("The target's table {table} is emptied and copied again: {reason}"),
+        report,
+    );
+    clear(arguments, &copy.target, table).await?;
+    let anew = again(arguments, copy, None)?;
+    let mut done = Report::default();
+    round(
+        &anew,
+        &[table.to_owned()],
+        &mut done,
+        arguments.places.options.work.style(),
+    )
+    .await?;
+    done.tables.into_iter().for_each(|table| report.add(table));
+    if let Some(left_out) = done.left_out.first() {
+        // One that is gone comes again under its name, or not at all.
+        if feed.relations().await?.get(&folded) == Some(&relation) {
+            known.leave_out(table, &left_out.reason, report);
+        }
+        return Ok(());
+    }
+    if !copy.stop.load(Ordering::Relaxed) {
+        let (name, relation) = (table.to_owned(), Some(relation));
+        known.followed.insert(folded.clone(), FollowedTable { name, relation });
+        copy.journal.set_relation(&folded, relation)?;
+    }
+    Ok(())
+}
+
+/// Empties the target's tables and copies them anew, with a new feed: the old one is gone, and changes with it. Returns the tables, with those that are new in the source.
 async fn copy_again(
     arguments: &CopyArguments,
     copy: &Arc<CopyContext>,
@@ -467,8 +549,7 @@ impl Applier<'_> {
         for (table, keys) in std::mem::take(&mut self.pending) {
             match self.apply_keys(&table, keys).await {
                 Err(failure) if failure.is_of_table => {
-                    self.known.tell_of_gap(&table, &failure.to_string(), self.report);
-                    self.known.left_out.insert(table);
+                    self.known.leave_out(&table, &failure.to_string(), self.report);
                 }
                 applied => applied?,
             }

@@ -6,9 +6,11 @@ use std::pin::pin;
 use futures_util::StreamExt;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use table_service_model::change_feed::FeedName;
 use table_service_model::{Ticks, table_name};
 use tokio::sync::mpsc::Sender;
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use crate::failure::Failure;
@@ -249,6 +251,40 @@ impl ChangeFeed {
             row(&client, CREATE, &[&self.name, &tables]).await?;
         }
         Ok(())
+    }
+
+    /// Adds a table to the feed, if it is not in it: the feed has all changes that others have not committed yet. Returns the OID of the table; `None`
+    /// if it is not there.
+    pub async fn add(&self, table: &str) -> Result<Option<u32>, Failure> {
+        let add = async |client: &Connection| {
+            const IS_IN: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_get_publication_tables($1::text) AS t \
+                                 WHERE t.relid = $2::text::regclass)";
+            let feed = FeedName::parse(&self.name).map_err(|error| SqlError::for_ever(error.report()))?;
+            let publication = feed.publication();
+            let Some(relation) = self.database.relation(client, table).await? else {
+                return Ok(None);
+            };
+            let add = async |name: &str| {
+                if !row(client, IS_IN, &[&publication, &name])
+                    .await?
+                    .try_get::<_, bool>(0)?
+                {
+                    let statement = format!("ALTER PUBLICATION \"{publication}\" ADD TABLE {name}");
+                    client.batch_execute(&statement).await?;
+                }
+                Ok(())
+            };
+            let added = self.database.visiting(client, &relation, Access::ReadAlone, add).await;
+            match added {
+                Ok(()) => Ok(Some(relation.oid)),
+                Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Err(SqlError::OfTable(format!(
+                    "others write to it for too long: {}",
+                    error.text()
+                ))),
+                Err(error) => Err(error.of_table()),
+            }
+        };
+        self.database.again(|| self.database.on_kept(add)).await
     }
 
     async fn is_in(&self, client: &Connection, tables: &[String]) -> Result<bool, SqlError> {
