@@ -25,7 +25,7 @@ pub struct Version {
     pub partition_key: Option<String>,
     pub row_key: Option<String>,
     pub timestamp: Option<String>,
-    /// After the change; `None` if there is no entity any more. Of a `gap`, why and until when; of a `rename`, the name before.
+    /// After the change; `None` if there is no entity any more. Or what is to be said of a `gap` or a `rename`.
     pub properties: Option<Box<RawValue>>,
     /// Those properties that the change has changed, as they were.
     pub before: Box<RawValue>,
@@ -171,7 +171,7 @@ impl<'h> History<'h> {
         self.note("gap", table, (unknown.position, 0, unknown.from), Some(about))
     }
 
-    /// Notes what has happened to a table. Its changes in the same transaction come before its end, and behind its beginning.
+    /// Notes what has happened to a table: its creation before what its transaction changes, all else behind it.
     pub fn event(&mut self, event: &Event<'_>) -> Result<(), String> {
         let number = if event.kind == "create" { 0 } else { u64::MAX };
         let about = event.before.map(|before| serde_json::json!({ "Before": before }));

@@ -308,7 +308,7 @@ pub struct Stretch<'m> {
     pub end: Point,
 }
 
-/// Divides the changes of a table in an epoch, from the last base before a moment on, into those that are all there and those that nobody knows.
+/// Divides a table's changes in an epoch, from the last base before a moment on, into those that are there and unknown ones.
 pub fn stretches<'m>(
     manifest: &'m Manifest,
     table: &Table,

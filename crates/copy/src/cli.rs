@@ -352,7 +352,7 @@ pub struct RestoreArguments {
     #[arg(long, value_name = "DIRECTORY")]
     pub from: PathBuf,
 
-    /// The moment, such as 2026-01-31T12:00:00.5Z, or latest; or so long ago by the clock of this machine, such as 10m, 36h or 7d
+    /// The moment, such as 2026-01-31T12:00:00.5Z, or latest; or so long ago by this machine's clock: 10m, 36h or 7d
     #[arg(long, value_name = "MOMENT", value_parser = at)]
     pub at: At,
 
@@ -376,8 +376,8 @@ pub struct RestoreArguments {
     #[arg(long, value_enum, default_value = "fail")]
     pub on_conflict: OnConflict,
 
-    /// Make tables of a database equal to what they were: write what differs, delete what was not there, and leave what is the same with its
-    /// ETag and Timestamp. With --filter, only entities that pass it now or passed it then
+    /// Make tables of a database equal to what they were: write what differs, delete what was not there, and leave what
+    /// is the same with its ETag. With --filter, only entities that pass it now or passed it then
     #[arg(long, conflicts_with_all = ["on_conflict", "allow_gaps"])]
     pub as_it_was: bool,
 

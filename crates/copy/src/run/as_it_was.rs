@@ -1,6 +1,6 @@
 //! `restore --as-it-was`: tables of a database become what they were.
 //!
-//! The archive gives the entities of the moment, and a snapshot of the database those of now, both in the order of keys. What differs is written
+//! The entities of the moment and those of a snapshot of the database come in the order of keys. What differs is written
 //! or deleted, batch by batch, each entity only if it is still the one of the snapshot.
 
 use std::cmp::Ordering as Order;
@@ -114,7 +114,7 @@ impl Level {
         SqlSource::new(self.reading.clone(), None).tables().await
     }
 
-    /// Makes a table as it was, until it is told to stop. Returns what was done, and what others have changed meanwhile.
+    /// Makes a table as it was, until it is told to stop. Returns what was done, and names what others have changed.
     async fn table(&self, copy: &CopyContext, table: &str) -> Result<(TableReport, Vec<String>), Failure> {
         self.writing.create(table).await?;
         let gone = || Failure::of_table(format!("{}: the table {table} is gone.", self.writing.name));

@@ -9,8 +9,8 @@ use crate::failure::Failure;
 use crate::peer::Target;
 use crate::report::Report;
 
-/// Makes the tables that the target lacks, and gives them what they had. Returns whether a table lacks what the archive has of it. A file is no
-/// table.
+/// Makes the tables that the target lacks, and gives them what they had. Returns whether one lacks something that the
+/// archive has. A file is no table.
 ///
 /// # Errors
 /// What is no matter of one table. The restore of a table meets, and names, what is.

@@ -1,4 +1,4 @@
-//! A table of a database that is made as it was: each entity is written or deleted only as long as it is the one that was compared.
+//! A table that is made as it was: an entity is written or deleted only while it is the one that was compared.
 
 use std::collections::BTreeSet;
 
@@ -94,7 +94,7 @@ impl Leveller {
         self.relation.oid
     }
 
-    /// Does steps of different keys, in transactions of their own. What the database refuses is divided, down to single entities.
+    /// Does steps of different keys. What the database refuses is divided, down to single entities.
     pub async fn level(&self, steps: Vec<Step>) -> Result<Levelled, Failure> {
         let mut levelled = Levelled::default();
         let reject = |step: &Step, reason| Reject::of_record(&self.relation.table, step.record(), reason);
@@ -132,7 +132,7 @@ impl Leveller {
         Ok(levelled)
     }
 
-    /// Does all of them or none. Returns the keys of those that others have kept from being done; the inner error says why the database refuses it.
+    /// Does all of them or none. Returns the keys that others have changed; the inner error is the database's refusal.
     async fn level_all(&self, steps: &[Step]) -> Result<Result<BTreeSet<Key>, String>, Failure> {
         if steps.is_empty() {
             return Ok(Ok(BTreeSet::new()));
@@ -169,7 +169,7 @@ impl Leveller {
              SELECT k.partition_key, k.row_key, coalesce(k.\"timestamp\", now()), k.properties FROM {STEPS} \
              ORDER BY k.partition_key COLLATE \"C\", k.row_key COLLATE \"C\" ON CONFLICT DO NOTHING RETURNING partition_key, row_key"
         );
-        // The trigger of a table sets a new Timestamp. A distributed table has no trigger, so the statement sets one too.
+        // As the trigger of a table does, which a distributed one does not have.
         let replace = format!(
             "UPDATE {name} AS e SET \"timestamp\" = table_service.next_timestamp(e.\"timestamp\", greatest(k.\"timestamp\", e.\"timestamp\")), \
              properties = k.properties FROM {STEPS} WHERE {IS_SEEN} RETURNING e.partition_key, e.row_key"

@@ -46,7 +46,7 @@ fn definition(row: &Row) -> Result<(u32, Definition), SqlError> {
 }
 
 impl Database {
-    /// What tables have that is not what is known of them, by their OIDs. Those that others have locked, or that cannot be visited, are left out.
+    /// What tables have other than what is known, by their OIDs; without those that are locked or cannot be visited.
     pub async fn other_definitions(
         &self,
         known: &HashMap<u32, Option<Definition>>,
