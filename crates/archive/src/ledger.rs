@@ -1,5 +1,7 @@
 //! How an archive takes in what a feed, a catalog and the reading of tables say. Nothing here reads or writes.
 
+use std::collections::{HashMap, HashSet};
+
 use sha2::{Digest, Sha256};
 
 use crate::manifest::{
@@ -101,6 +103,10 @@ impl Follower {
     }
 }
 
+fn by_oid(listed: &[Listed]) -> HashMap<u32, &str> {
+    listed.iter().map(|(name, oid)| (*oid, name.as_str())).collect()
+}
+
 impl Table {
     fn rename(&mut self, name: &str, from: Until) {
         if self.name() == name {
@@ -169,10 +175,11 @@ impl Manifest {
     pub fn begin_epoch(&mut self, mut epoch: Epoch, is_same_source: bool, listed: &[Listed]) {
         epoch.number = self.epoch().map_or(1, |epoch| epoch.number + 1);
         let at = Until::new(epoch.number, Position(0), epoch.begins);
+        let names = by_oid(listed);
         for table in self.tables.iter_mut().filter(|table| table.ended.is_none()) {
-            let now = listed.iter().find(|(_, oid)| *oid == table.oid);
-            match now.filter(|(name, _)| is_same_source && is_selected(&self.selected, name)) {
-                Some((name, _)) => table.rename(name, at),
+            let now = names.get(&table.oid);
+            match now.filter(|name| is_same_source && is_selected(&self.selected, name)) {
+                Some(name) => table.rename(name, at),
                 None => {
                     table.ended = Some(Ended {
                         why: WhyEnded::Dropped,
@@ -181,8 +188,9 @@ impl Manifest {
                 }
             }
         }
-        for (name, oid) in listed {
-            if is_selected(&self.selected, name) && !self.living().any(|table| table.oid == *oid) {
+        let living: HashSet<u32> = self.living().map(|table| table.oid).collect();
+        for (name, oid) in listed.iter().filter(|(_, oid)| !living.contains(oid)) {
+            if is_selected(&self.selected, name) {
                 self.add_table(*oid, name, at);
             }
         }
@@ -260,12 +268,9 @@ impl Manifest {
 
     /// Returns whether the catalog lists the tables that are followed, and no others.
     pub fn matches(&self, listed: &[Listed]) -> bool {
-        let mut listed = listed
-            .iter()
-            .filter(|(name, _)| is_selected(&self.selected, name))
-            .peekable();
-        let is_living = |(name, oid): &Listed| self.living().any(|table| table.oid == *oid && table.name() == name);
-        self.living().count() == listed.clone().count() && listed.all(is_living)
+        let living: HashSet<(&str, u32)> = self.living().map(|table| (table.name(), table.oid)).collect();
+        let listed = listed.iter().filter(|(name, _)| is_selected(&self.selected, name));
+        living == listed.map(|(name, oid)| (name.as_str(), *oid)).collect()
     }
 
     /// The epoch, and the end of what was read of it.
@@ -294,10 +299,11 @@ impl Manifest {
         let (before, now) = (self.reached(), self.known());
         let now = Until::new(now.0, now.1, clock);
         let is_known = |until: Until| (until.epoch, until.position) <= known;
+        let names = by_oid(listed);
         for table in self.living_mut().filter(|table| is_known(table.since)) {
             let is_later = (table.since.epoch, table.since.position) > (before.epoch, before.position);
             let from = if is_later { table.since } else { before };
-            let Some((name, _)) = listed.iter().find(|(_, oid)| *oid == table.oid) else {
+            let Some(name) = names.get(&table.oid) else {
                 table.lose(from, UNTOLD);
                 table.ended = Some(Ended {
                     why: WhyEnded::Dropped,
@@ -307,17 +313,16 @@ impl Manifest {
             };
             // Its name then, or one that it has had since then.
             let first = table.names.iter().rposition(|name| is_known(name.from)).unwrap_or(0);
-            if !table.names.iter().skip(first).any(|known| known.name == *name) {
+            if !table.names.iter().skip(first).any(|known| known.name == **name) {
                 table.lose(from, UNTOLD);
                 table.rename(name, now);
             }
         }
-        for (name, oid) in listed {
-            let is_there = |table: &Table| {
-                let was_gone = table.ended.is_some_and(|ended| is_known(ended.at));
-                table.oid == *oid && !was_gone
-            };
-            if is_selected(&self.selected, name) && !self.tables.iter().any(is_there) {
+        let was_gone = |table: &&Table| table.ended.is_some_and(|ended| is_known(ended.at));
+        let there = self.tables.iter().filter(|table| !was_gone(table));
+        let there: HashSet<u32> = there.map(|table| table.oid).collect();
+        for (name, oid) in listed.iter().filter(|(_, oid)| !there.contains(oid)) {
+            if is_selected(&self.selected, name) {
                 self.add_table(*oid, name, before);
             }
         }
@@ -326,11 +331,10 @@ impl Manifest {
     /// The tables that are followed and of which not all is known from now on.
     pub fn lacking(&self) -> Vec<Table> {
         let number = self.epoch().map_or(0, |epoch| epoch.number);
-        let has_base = |table: &Table| {
-            let mut bases = self.bases.iter();
-            bases.any(|base| base.table == table.id && base.epoch == number)
-        };
-        let lacking = self.living().filter(|table| table.has_open_gap() || !has_base(table));
+        let bases = self.bases.iter().filter(|base| base.epoch == number);
+        let with_base: HashSet<u32> = bases.map(|base| base.table).collect();
+        let is_lacking = |table: &&Table| table.has_open_gap() || !with_base.contains(&table.id);
+        let lacking = self.living().filter(is_lacking);
         lacking.cloned().collect()
     }
 

@@ -597,30 +597,26 @@ struct Room {
 
 impl Room {
     fn take(&mut self, line: &Line<'_>, bytes: usize) -> Result<(), String> {
-        let is_short = |text: &str| text.len() <= 64;
-        self.all += bytes + 1;
-        let is_right = match line {
-            Line::Segment(segment) => is_short(&segment.contents.sha256),
-            Line::Base(base) => is_short(&base.contents.sha256),
-            _ => true,
+        let digest = match line {
+            Line::Segment(segment) => &segment.contents.sha256,
+            Line::Base(base) => &base.contents.sha256,
+            _ => "",
         };
         match line {
             Line::Segment(_) | Line::Base(_) => self.files += 1,
-            _ => self.text += bytes,
-        }
-        match line {
             Line::Table(table) => {
                 self.tables += 1;
-                self.others += table.gaps.len() + table.names.len() + table.definitions.len();
+                let more = [table.names.len(), table.definitions.len()].map(|count| count.saturating_sub(1));
+                self.others += table.gaps.len() + more.iter().sum::<usize>();
             }
-            Line::Epoch(_) => self.others += 1,
-            _ => {}
+            _ => self.others += 1,
         }
-        let is_less = self.files <= MOST_FILES && self.tables <= MOST_TABLES && self.others <= MOST_GAPS + MOST_TABLES;
+        self.all += bytes + 1;
+        self.text += if digest.is_empty() { bytes } else { 0 };
+        let is_little = self.files <= MOST_FILES && self.tables <= MOST_TABLES && self.others <= MOST_GAPS;
         let is_short = bytes <= LONGEST_LINE && self.text <= LONGEST_TEXT && self.all <= LONGEST_MANIFEST;
-        (is_right && is_less && is_short)
-            .then_some(())
-            .ok_or_else(|| TOO_MUCH.to_owned())
+        let is_right = is_little && is_short && digest.len() <= 64;
+        is_right.then_some(()).ok_or_else(|| TOO_MUCH.to_owned())
     }
 }
 

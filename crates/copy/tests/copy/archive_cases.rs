@@ -43,6 +43,7 @@ fn restored(path: &Path, at: &str) -> (Option<i32>, Vec<String>) {
         let lines = std::fs::read_to_string(entry.path()).unwrap();
         let mut rows: Vec<String> = lines
             .lines()
+            .filter(|line| !line.is_empty())
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
             .map(|line| line["RowKey"].as_str().unwrap().to_owned())
             .collect();
@@ -452,4 +453,25 @@ fn an_archive_is_asked_of_a_new_database_too() {
     assert_eq!(restored(&path, "latest"), (Some(0), vec!["Orders: 1".to_owned()]));
     assert_eq!(entities(&session, "Orders").len(), 1);
     session.run("SELECT drop_change_feed(feed_name) FROM query_change_feeds()");
+}
+
+/// PostgreSQL makes no slot while somebody has a transaction open that has written.
+#[test]
+fn a_new_archive_does_not_wait_for_ever() {
+    let cluster = Cluster::start(&["wal_level=logical"]);
+    let stranger = session(&cluster);
+    stranger.run("CREATE EXTENSION table_service; SELECT create_table('Strange'); SELECT create_table('Orders')");
+    stranger.run("BEGIN; SELECT insert_entity('Strange', 'p', '1', '{}')");
+    let directory = tempfile::tempdir().unwrap();
+    let (from, path) = (url(&cluster, "postgres", "postgres"), directory.path().join("archive"));
+    let once = ["archive", "--from", &from, "--to", text(&path)];
+    let said = ends_with(1, &once);
+    assert!(said.contains("pg_stat_activity"), "{said}");
+    stranger.run("COMMIT");
+    succeeds(&once);
+    assert_eq!(stranger.text("SELECT count(*)::text FROM pg_replication_slots"), "1");
+    assert_eq!(
+        restored(&path, "latest"),
+        (Some(0), vec!["Orders: ".to_owned(), "Strange: 1".to_owned()])
+    );
 }
