@@ -59,12 +59,14 @@ CREATE TABLE other.moved (id int PRIMARY KEY);
 SELECT pg_temp.outcome('ALTER TABLE other.moved SET SCHEMA table_service_data');
 -- An extension takes its relations along, whatever is quoted.
 INSERT INTO pg_extension SELECT 4294967293, 'mover', extowner, 'other'::regnamespace, true, '1.0' FROM pg_extension WHERE extname = 'table_service';
+INSERT INTO pg_depend VALUES ('pg_extension'::regclass, 4294967293, 0, 'pg_namespace'::regclass, 'other'::regnamespace, 0, 'n');
 ALTER EXTENSION mover ADD TABLE other.orders;
 SELECT pg_temp.outcome('ALTER EXTENSION mover SET SCHEMA table_service_data');
 SET quote_all_identifiers = on;
 SELECT pg_temp.outcome('ALTER EXTENSION mover SET SCHEMA table_service_data');
 RESET quote_all_identifiers;
 ALTER EXTENSION mover DROP TABLE other.orders;
+DELETE FROM pg_depend WHERE objid = 4294967293;
 DELETE FROM pg_extension WHERE extname = 'mover';
 -- It is as if nothing had happened.
 SELECT relname, relkind FROM pg_class WHERE relnamespace = 'table_service_data'::regnamespace ORDER BY relname;

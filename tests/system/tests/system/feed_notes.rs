@@ -99,6 +99,7 @@ fn an_extension_that_moves_takes_tables_along() {
     owner.run(
         "CREATE SCHEMA away;
         INSERT INTO pg_extension SELECT 4294967293, 'mover', extowner, 'table_service_data'::regnamespace, true, '1.0' FROM pg_extension WHERE extname = 'table_service';
+        INSERT INTO pg_depend VALUES ('pg_extension'::regclass, 4294967293, 0, 'pg_namespace'::regclass, 'table_service_data'::regnamespace, 0, 'n');
         ALTER EXTENSION mover ADD TABLE table_service_data.\"Orders\"; ALTER EXTENSION mover SET SCHEMA away",
     );
     // Nobody is told of this.
