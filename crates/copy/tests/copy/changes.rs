@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use system_tests::gateway::url;
 use system_tests::random::{Random, seeds};
-use system_tests::{Database, Log, OtherReader, Session, wait_until};
+use system_tests::{Cluster, Database, Log, OtherReader, Session, wait_until};
 
 use crate::memory::most_of;
 use crate::program::{
@@ -350,16 +351,18 @@ fn a_table_whose_changes_cannot_be_read_is_named_and_others_are_followed() {
 
 #[test]
 fn a_table_that_stays_locked_keeps_no_other_one_from_being_followed() {
-    let (source, target) = (Database::new(), Database::new());
-    let (session, copied) = (prepared(&source), prepared(&target));
-    session.run("SELECT create_table('Items'), insert_entity('Orders', 'p', 'r', '{}')");
-    let (from, to) = (database_url(&source), database_url(&target));
+    // While somebody holds such a lock, nobody else makes a feed on a server.
+    let (source, target) = (Cluster::start(&["wal_level=logical"]), Database::new());
+    let (session, copied) = (source.session(), prepared(&target));
+    session.run("CREATE EXTENSION table_service; SET search_path = public, table_service");
+    session.run("SELECT create_table('Orders'), create_table('Items'), insert_entity('Orders', 'p', 'r', '{}')");
+    let (from, to) = (url(&source, "postgres", "postgres"), database_url(&target));
     let copying = Following::start(&from, &to);
     wait_until("all are copied", || {
         output(&verifying(&from, &to, &[])).status.success()
     });
     session.run("SELECT insert_entity('Items', 'p', 'r', '{}')");
-    let owner = source.session("owner");
+    let owner = source.session();
     owner.run("BEGIN; LOCK TABLE table_service_data.\"Items\"");
     // Changes of the locked table come before those of the other one.
     session.run("SELECT insert_entity('Orders', 'p', 'last', '{}')");
