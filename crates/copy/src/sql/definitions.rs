@@ -45,6 +45,14 @@ fn definition(row: &Row) -> Result<(u32, Definition), SqlError> {
     Ok((row.try_get(0)?, definition))
 }
 
+/// Returns nothing for what is the matter with one table: it keeps nothing from the others.
+fn unless_of_table<T>(looked: Result<T, SqlError>) -> Result<Option<T>, SqlError> {
+    match looked {
+        Err(error) if !error.is_passing() || error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(None),
+        looked => looked.map(Some),
+    }
+}
+
 impl Database {
     /// What tables have other than what is known, by their OIDs; without those that are locked or cannot be visited.
     pub async fn other_definitions(
@@ -57,14 +65,7 @@ impl Database {
             client.batch_execute("COMMIT").await?;
             found.iter().map(definition).collect::<Result<Vec<_>, _>>()
         };
-        // What is the matter with one table keeps nothing from the others.
-        let is_of_table = |error: &SqlError| !error.is_passing() || error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
-        let look_or_not = || async {
-            match self.on_kept(look).await {
-                Err(error) if is_of_table(&error) => Ok(None),
-                looked => looked.map(Some),
-            }
-        };
+        let look_or_not = || async { unless_of_table(self.on_kept(look).await) };
         let is_other = |(oid, definition): &(u32, Definition)| {
             known.get(oid).is_some_and(|known| known.as_ref() != Some(definition))
         };
@@ -88,15 +89,8 @@ impl Database {
                 client.batch_execute("COMMIT").await?;
                 found.first().map(definition).transpose()
             };
-            let look_or_not = || async {
-                match self.on_kept(look).await {
-                    Err(error) if !error.is_passing() || error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-                        Ok(None)
-                    }
-                    looked => looked,
-                }
-            };
-            found.extend(self.again(look_or_not).await?.filter(is_other));
+            let look_or_not = || async { unless_of_table(self.on_kept(look).await) };
+            found.extend(self.again(look_or_not).await?.flatten().filter(is_other));
         }
         Ok(found)
     }

@@ -3,19 +3,15 @@
 use crate::archive::{Kept, file_of, moment};
 use crate::program::{ends_with, output, succeeds, text};
 
+/// The arguments for the history of all entities of Orders.
+fn history_of(path: &std::path::Path) -> [&str; 7] {
+    ["history", "--from", text(path), "--table", "Orders", "--filter", "true"]
+}
+
 /// The kinds of the lines of a history, its exit status, and what it says beside them.
 fn history(kept: &Kept, more: &[&str]) -> (Vec<String>, Option<i32>, String) {
     let path = kept.path();
-    let arguments = [
-        "history",
-        "--from",
-        text(&path),
-        "--table",
-        "Orders",
-        "--filter",
-        "true",
-    ];
-    let shown = output(&[&arguments[..], more].concat());
+    let shown = output(&[&history_of(&path)[..], more].concat());
     let kinds = String::from_utf8(shown.stdout).unwrap();
     let kind = |line: &str| {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -46,16 +42,7 @@ fn a_history_over_damage_names_what_it_does_not_know() {
     let (kinds, status, said) = history(&kept, &[]);
     assert_eq!((kinds, status), (vec!["gap".to_owned()], Some(4)));
     assert!(said.contains("base") && said.contains("is not known"), "{said}");
-    let arguments = [
-        "history",
-        "--from",
-        text(&path),
-        "--table",
-        "Orders",
-        "--filter",
-        "true",
-    ];
-    let said = ends_with(4, &[&arguments[..], &["--format", "text"]].concat());
+    let said = ends_with(4, &[&history_of(&path)[..], &["--format", "text"]].concat());
     assert!(said.contains(" gap    until the end: the base"), "{said}");
     std::fs::write(&base, &whole).unwrap();
 
