@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 
@@ -272,7 +274,9 @@ pub fn names(directory: &Path, ending: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// A headline of the output.
+/// Prints a headline, with the minutes and seconds since the first one: they tell where the time of a run goes.
 pub fn step(text: &str) {
-    println!("\n\x1b[1m== {text}\x1b[0m");
+    static START: OnceLock<Instant> = OnceLock::new();
+    let seconds = START.get_or_init(Instant::now).elapsed().as_secs();
+    println!("\n\x1b[1m== {:02}:{:02} {text}\x1b[0m", seconds / 60, seconds % 60);
 }
