@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
 use table_service_gateway::account::{Tenant, Tenants};
-use table_service_gateway::body::Pending;
+use table_service_gateway::connection::body::Pending;
 use table_service_gateway::database::Session;
 use table_service_gateway::failure::Failure;
 use table_service_gateway::hook::{Decision, Hook, HookAnswer, HookedRequest};

@@ -20,12 +20,12 @@ use table_service_explorer::{Body, Explorer};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-use crate::body::Pending;
+use crate::connection::body::Pending;
+use crate::connection::write_limit::WriteLimited;
 use crate::database::{Node, usable};
 use crate::gateway::Gateway;
 use crate::request::Host;
 use crate::response::error::HINT;
-use crate::write_limit::WriteLimited;
 
 const OPENMETRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 /// Most connections of the admin port. Their file descriptors are kept for it, and it takes no others: neither of the two ports

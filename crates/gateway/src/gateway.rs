@@ -19,7 +19,8 @@ use uuid::Uuid;
 
 use crate::account::{Tenant, Tenants};
 use crate::auth::{authenticate, refuse_unknown_account};
-use crate::body::Pending;
+use crate::connection::body::Pending;
+use crate::connection::uncancelled::Uncancelled;
 use crate::cors::{self, Preflight};
 use crate::database::{Endpoint, Session};
 use crate::failure::Failure;
@@ -37,7 +38,6 @@ use crate::response::error::{self, Form};
 use crate::response::odata::Base;
 use crate::response::{Echo, Reply};
 use crate::shares::{Share, Shares};
-use crate::uncancelled::Uncancelled;
 
 /// Time limits.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,7 @@ use table_service_model::access::Grant;
 use tokio_rustls::TlsAcceptor;
 
 use crate::account::{Tenant, Tenants};
-use crate::body::Pending;
+use crate::connection::body::Pending;
 use crate::failure::Failure;
 use crate::request::Head;
 use crate::request::operation::Operation;

@@ -6,19 +6,17 @@ pub mod admin;
 pub mod auth;
 pub mod bearer;
 pub mod blocking;
-pub mod body;
 pub mod buffer;
 pub mod clock;
 pub mod config;
+pub mod connection;
 pub mod cors;
 pub mod database;
 mod explorer;
 pub mod failure;
 mod feed_watch;
 pub mod gateway;
-pub mod head_limit;
 pub mod hook;
-pub mod line_ends;
 pub mod needs;
 pub mod observe;
 pub mod operations;
@@ -26,14 +24,10 @@ mod reminder;
 pub mod request;
 pub mod response;
 pub mod run;
-mod self_waking;
 pub mod server;
 mod service_manager;
 pub mod shares;
 mod sweeper;
-pub mod tls;
-pub mod uncancelled;
-pub mod write_limit;
 
 /// The allocator of every program with the gateway in it.
 ///

@@ -23,11 +23,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::account::{Tenant, Tenants};
 use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
 use crate::config::{Config, ConfigError, ExplorerMode, LogFormat};
+use crate::connection::head_limit::LONG_BYTES;
+use crate::connection::tls::{Identity, hung_up};
 use crate::database::{Node, OF_CITUS, usable};
 use crate::explorer::ExplorerDatabases;
 use crate::feed_watch;
 use crate::gateway::{Gateway, TimeLimits};
-use crate::head_limit::LONG_BYTES;
 use crate::hook::Hook;
 use crate::needs::ONE_REQUEST;
 use crate::observe::Metrics;
@@ -35,7 +36,6 @@ use crate::server::Server;
 use crate::service_manager;
 use crate::shares::Shares;
 use crate::sweeper;
-use crate::tls::{Identity, hung_up};
 
 /// The default of `max_connections`.
 const CONNECTIONS: usize = 10_000;

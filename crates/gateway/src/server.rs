@@ -19,13 +19,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::connection::head_limit::{HEAD_BYTES, HeadLimited, HeadMeter};
+use crate::connection::line_ends::{NextBody, StrictHeads};
+use crate::connection::self_waking::SelfWaking;
+use crate::connection::write_limit::WriteLimited;
 use crate::gateway::{Gateway, NoAnswer};
-use crate::head_limit::{HEAD_BYTES, HeadLimited, HeadMeter};
-use crate::line_ends::{NextBody, StrictHeads};
 use crate::request::Peer;
-use crate::self_waking::SelfWaking;
 use crate::shares::Shares;
-use crate::write_limit::WriteLimited;
 
 const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after a connection could not be accepted, most likely for lack of file descriptors.
