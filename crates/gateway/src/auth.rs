@@ -10,9 +10,9 @@ use crate::clock::now;
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::hook::Hook;
+use crate::limits::shares::Share;
 use crate::request::Head;
 use crate::request::target::Target;
-use crate::shares::Share;
 
 /// Checks the credentials of a request and returns their grant. `challenged` says whether refused clients get a challenge. The
 /// hook may take tokens of an account without an issuer. `permit` takes a permit to run for a request that needs the database. Only a request with a right signature needs it, so that the answers

@@ -16,7 +16,7 @@ use tokio_postgres::error::SqlState;
 use crate::config::{Config, ExplorerMode};
 use crate::database::{Node, Parameters, PoolSettings, QueryError, query_text};
 use crate::failure::Failure;
-use crate::shares::Shares;
+use crate::limits::shares::Shares;
 
 const CONNECTIONS: usize = 2;
 /// The time limit of a statement, and of the wait for a connection.

@@ -25,7 +25,8 @@ use crate::cors::{self, Preflight};
 use crate::database::{Endpoint, Session};
 use crate::failure::Failure;
 use crate::hook::{Decision, End, Hook, HookedRequest};
-use crate::needs::Need;
+use crate::limits::needs::Need;
+use crate::limits::shares::{Share, Shares};
 use crate::observe::{self, Event, Metrics, Outcome};
 use crate::operations::{self, Context};
 use crate::request::forwarded::TrustedProxies;
@@ -37,7 +38,6 @@ use crate::request::{Head, Peer, Trace};
 use crate::response::error::{self, Form};
 use crate::response::odata::Base;
 use crate::response::{Echo, Reply};
-use crate::shares::{Share, Shares};
 
 /// Time limits.
 #[derive(Debug, Clone, Copy)]

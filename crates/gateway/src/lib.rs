@@ -5,8 +5,6 @@ pub mod account;
 pub mod admin;
 pub mod auth;
 pub mod bearer;
-pub mod blocking;
-pub mod buffer;
 pub mod clock;
 pub mod config;
 pub mod connection;
@@ -17,7 +15,7 @@ pub mod failure;
 mod feed_watch;
 pub mod gateway;
 pub mod hook;
-pub mod needs;
+pub mod limits;
 pub mod observe;
 pub mod operations;
 mod reminder;
@@ -26,7 +24,6 @@ pub mod response;
 pub mod run;
 pub mod server;
 mod service_manager;
-pub mod shares;
 mod sweeper;
 
 /// The allocator of every program with the gateway in it.

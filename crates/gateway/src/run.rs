@@ -30,11 +30,11 @@ use crate::explorer::ExplorerDatabases;
 use crate::feed_watch;
 use crate::gateway::{Gateway, TimeLimits};
 use crate::hook::Hook;
-use crate::needs::ONE_REQUEST;
+use crate::limits::needs::ONE_REQUEST;
+use crate::limits::shares::Shares;
 use crate::observe::Metrics;
 use crate::server::Server;
 use crate::service_manager;
-use crate::shares::Shares;
 use crate::sweeper;
 
 /// The default of `max_connections`.

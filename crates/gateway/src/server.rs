@@ -24,8 +24,8 @@ use crate::connection::line_ends::{NextBody, StrictHeads};
 use crate::connection::self_waking::SelfWaking;
 use crate::connection::write_limit::WriteLimited;
 use crate::gateway::{Gateway, NoAnswer};
+use crate::limits::shares::Shares;
 use crate::request::Peer;
-use crate::shares::Shares;
 
 const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after a connection could not be accepted, most likely for lack of file descriptors.

@@ -13,8 +13,8 @@ use table_service_model::Error;
 use table_service_model::error::RequestError;
 use tokio::time::timeout;
 
-use crate::buffer::{Buffer, Full};
 use crate::failure::Failure;
+use crate::limits::buffer::{Buffer, Full};
 use crate::request::header;
 
 /// The limits for the rest of the body of a refused request. It is read so that the client reads the refusal.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::shares::{Share, Shares};
+use crate::limits::shares::{Share, Shares};
 
 /// Heads up to this length do not count.
 const SHORT: usize = 16 * 1024;

@@ -18,10 +18,11 @@ use table_service_model::{Code, Error, PropertiesBuf, key};
 
 use super::context::Context;
 use super::entities::{self, inserted};
-use crate::blocking::on_payload;
 use crate::database::{BagParameter, BatchOperation};
 use crate::failure::Failure;
-use crate::needs::Need;
+use crate::limits::blocking::on_payload;
+use crate::limits::needs::Need;
+use crate::limits::shares::Share;
 use crate::request::batch::{self, Batch, InnerRequest};
 use crate::request::negotiation::{Prefer, accepted, check_content_type};
 use crate::request::resource::{EntityAddress, Resource};
@@ -29,7 +30,6 @@ use crate::request::{MERGE, body, if_match};
 use crate::response::batch::Part;
 use crate::response::error::{self, Form};
 use crate::response::{Reply, batch as response};
-use crate::shares::Share;
 
 /// The DataServiceVersion of parts with data, and of parts without.
 const DATA: &str = "3.0;";

@@ -12,10 +12,10 @@ use table_service_model::{Code, Error, PropertiesBuf, key};
 use tokio_postgres::Row;
 
 use super::context::Context;
-use crate::blocking::on_payload;
-use crate::buffer::capacity_for_entity;
 use crate::database::{Bag, Statement, Timestamp, column};
 use crate::failure::Failure;
+use crate::limits::blocking::on_payload;
+use crate::limits::buffer::capacity_for_entity;
 use crate::request::negotiation::{Prefer, check_content_type};
 use crate::request::query::Query;
 use crate::request::resource::EntityAddress;

@@ -12,9 +12,9 @@ pub use context::Context;
 
 use crate::database::Statement;
 use crate::failure::Failure;
+use crate::limits::shares::Share;
 use crate::request::operation::Operation;
 use crate::response::Reply;
-use crate::shares::Share;
 
 /// Executes an operation. It is authenticated and permitted already, except for keys in its body and the operations of a
 /// batch, which are checked here. `memory` is the part that the request has taken.

@@ -18,16 +18,16 @@ use table_service_model::token::ContinuationToken;
 use tokio_postgres::Row;
 
 use super::context::Context;
-use crate::blocking::on_payload;
-use crate::buffer::{Buffer, Full, capacity_for_entity};
 use crate::database::{Bag, Page, PageSink, Timestamp, check_table_name, column};
 use crate::failure::Failure;
-use crate::needs;
+use crate::limits::blocking::on_payload;
+use crate::limits::buffer::{Buffer, Full, capacity_for_entity};
+use crate::limits::needs;
+use crate::limits::shares::Share;
 use crate::request::options::{check_options, continuation, top};
 use crate::request::token;
 use crate::response::Reply;
 use crate::response::odata::Base;
-use crate::shares::Share;
 
 const NEXT_PARTITION_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
 const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
