@@ -9,14 +9,13 @@ use crate::bearer::check_transport;
 use crate::clock::now;
 use crate::database::Session;
 use crate::failure::Failure;
-use crate::hook::Hook;
 use crate::limits::shares::Share;
 use crate::request::Head;
 use crate::request::target::Target;
 
-/// Checks the credentials of a request and returns their grant. `challenged` says whether refused clients get a challenge. The
-/// hook may take tokens of an account without an issuer. `permit` takes a permit to run for a request that needs the database. Only a request with a right signature needs it, so that the answers
-/// to all others do not depend on the account.
+/// Checks the credentials of a request and returns their grant. `challenged` says whether refused clients get a challenge.
+/// `other_issuer` may take a token for an account without an issuer. `permit` takes a permit to run for a request that needs the
+/// database. Only a request with a right signature needs it, so that the answers to all others do not depend on the account.
 ///
 /// # Errors
 /// For credentials that are missing, wrong, or not valid for this client.
@@ -26,7 +25,7 @@ pub async fn authenticate(
     head: &Head,
     target: &Target<'_>,
     challenged: bool,
-    hook: Option<&dyn Hook>,
+    other_issuer: impl FnOnce(&str) -> Option<Result<Grant, Error>>,
     permit: impl FnOnce() -> Result<Share, Failure>,
 ) -> Result<Grant, Failure> {
     if let Some(value) = head.header(AUTHORIZATION) {
@@ -53,7 +52,7 @@ pub async fn authenticate(
             }
             Authorization::Bearer(token) => match &tenant.bearer {
                 Some(bearer) => Ok(bearer.grant(token, head.peer.https)?),
-                None => match hook.and_then(|hook| hook.check_token(tenant, token, head.peer.https)) {
+                None => match other_issuer(token) {
                     Some(checked) => Ok(checked?),
                     None => Err(no_issuer(head, challenged)),
                 },

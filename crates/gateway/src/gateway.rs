@@ -259,10 +259,9 @@ impl Gateway {
             false => Endpoint::Primary,
         };
         let session = Session::at(endpoint, &tenant.database, addressed.deadline);
-        let grant = authenticate(tenant, &session, head, target, challenged, self.hook.as_deref(), || {
-            self.permit(tenant)
-        })
-        .await?;
+        let other_issuer = |token: &str| self.hook.as_ref()?.check_token(tenant, token, head.peer.https);
+        let permit = || self.permit(tenant);
+        let grant = authenticate(tenant, &session, head, target, challenged, other_issuer, permit).await?;
         if let Some(permission) = operation.permission(head.headers.contains_key(IF_MATCH)) {
             grant.permits(permission, operation.table())?;
         }
