@@ -8,7 +8,7 @@ use http::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
-use table_service_gateway::account::{Tenant, Tenants};
+use table_service_gateway::accounts::tenant::{Tenant, Tenants};
 use table_service_gateway::connection::body::Pending;
 use table_service_gateway::database::Session;
 use table_service_gateway::failure::Failure;

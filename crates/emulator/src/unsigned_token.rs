@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
-use table_service_gateway::bearer::check_transport;
+use table_service_gateway::accounts::bearer::check_transport;
 use table_service_model::Error;
 use table_service_model::access::{Grant, Role};
 

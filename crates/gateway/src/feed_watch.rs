@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::account::Tenant;
+use crate::accounts::tenant::Tenant;
 use crate::database::Session;
 use crate::gateway::Gateway;
 

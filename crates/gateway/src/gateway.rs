@@ -17,11 +17,11 @@ use table_service_model::{Code, Error};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::account::{Tenant, Tenants};
-use crate::auth::{authenticate, refuse_unknown_account};
+use crate::accounts::auth::{authenticate, refuse_unknown_account};
+use crate::accounts::cors::{self, Preflight};
+use crate::accounts::tenant::{Tenant, Tenants};
 use crate::connection::body::Pending;
 use crate::connection::uncancelled::Uncancelled;
-use crate::cors::{self, Preflight};
 use crate::database::{Endpoint, Session};
 use crate::failure::Failure;
 use crate::hook::{Decision, End, Hook, HookedRequest};

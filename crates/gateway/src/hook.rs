@@ -11,7 +11,7 @@ use table_service_model::Error;
 use table_service_model::access::Grant;
 use tokio_rustls::TlsAcceptor;
 
-use crate::account::{Tenant, Tenants};
+use crate::accounts::tenant::{Tenant, Tenants};
 use crate::connection::body::Pending;
 use crate::failure::Failure;
 use crate::request::Head;

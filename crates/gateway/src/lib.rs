@@ -1,14 +1,11 @@
 //! The gateway. It serves the REST protocol of the Azure Table service from databases with the extension table_service, so
 //! that unmodified SDKs work. It is an ordinary client of the SQL API.
 
-pub mod account;
+pub mod accounts;
 pub mod admin;
-pub mod auth;
-pub mod bearer;
 pub mod clock;
 pub mod config;
 pub mod connection;
-pub mod cors;
 pub mod database;
 mod explorer;
 pub mod failure;

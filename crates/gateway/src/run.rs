@@ -20,7 +20,7 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::account::{Tenant, Tenants};
+use crate::accounts::tenant::{Tenant, Tenants};
 use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
 use crate::config::{Config, ConfigError, ExplorerMode, LogFormat};
 use crate::connection::head_limit::LONG_BYTES;

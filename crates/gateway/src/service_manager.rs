@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::account::Tenant;
+use crate::accounts::tenant::Tenant;
 use crate::database::Node;
 
 /// The time between two looks at the databases.

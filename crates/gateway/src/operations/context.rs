@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use table_service_model::access::Grant;
 use table_service_model::json::Metadata;
 
-use crate::account::Tenant;
+use crate::accounts::tenant::Tenant;
 use crate::database::Session;
 use crate::request::Head;
 use crate::request::negotiation::Prefer;

@@ -13,7 +13,7 @@ use table_service_model::Code;
 use tokio::time::Instant;
 
 use self::rounds::{Rounds, Visit};
-use crate::account::Tenant;
+use crate::accounts::tenant::Tenant;
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::gateway::Gateway;

@@ -8,9 +8,9 @@ use table_service_connect::{Certificates, DatabaseUrl};
 use table_service_model::access::Account;
 use table_service_model::filter::Dialect;
 
-use crate::bearer::Bearer;
+use crate::accounts::bearer::Bearer;
+use crate::accounts::cors::CorsRules;
 use crate::config::{AccountConfig, Config};
-use crate::cors::CorsRules;
 use crate::database::{Database, Node, PoolSettings, Secondary};
 
 /// An account with its database.
