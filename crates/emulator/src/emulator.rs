@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
 use table_service_gateway::config::{self, AccountSettings, Config, ConfigError, Settings};
-use table_service_gateway::run;
+use table_service_gateway::server::run;
 use table_service_model::access::DEVELOPMENT_ACCOUNT;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

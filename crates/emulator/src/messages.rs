@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 
-use table_service_gateway::run::Addresses;
+use table_service_gateway::server::run::Addresses;
 use table_service_model::access::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 
 use crate::other_services::OtherService;

@@ -2,12 +2,10 @@
 //! that unmodified SDKs work. It is an ordinary client of the SQL API.
 
 pub mod accounts;
-pub mod admin;
 pub mod clock;
 pub mod config;
 pub mod connection;
 pub mod database;
-mod explorer;
 pub mod failure;
 mod feed_watch;
 pub mod gateway;
@@ -18,9 +16,7 @@ pub mod operations;
 mod reminder;
 pub mod request;
 pub mod response;
-pub mod run;
 pub mod server;
-mod service_manager;
 mod sweeper;
 
 /// The allocator of every program with the gateway in it.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use table_service_command_line::read;
 use table_service_gateway::config::{CommandLine, ConfigError};
-use table_service_gateway::run;
+use table_service_gateway::server::run;
 
 /// The exit status for wrong settings, as for a wrong command line. The service manager does not start the program again then.
 const WRONG_SETTINGS: u8 = 2;

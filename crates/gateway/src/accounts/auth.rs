@@ -4,8 +4,8 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use table_service_model::Error;
 use table_service_model::access::{AccessPolicies, Authorization, Client, Grant, Sas, SignedRequest};
 
-use crate::accounts::bearer::check_transport;
-use crate::accounts::tenant::Tenant;
+use super::bearer::check_transport;
+use super::tenant::Tenant;
 use crate::clock::now;
 use crate::database::Session;
 use crate::failure::Failure;

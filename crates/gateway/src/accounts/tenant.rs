@@ -8,8 +8,8 @@ use table_service_connect::{Certificates, DatabaseUrl};
 use table_service_model::access::Account;
 use table_service_model::filter::Dialect;
 
-use crate::accounts::bearer::Bearer;
-use crate::accounts::cors::CorsRules;
+use super::bearer::Bearer;
+use super::cors::CorsRules;
 use crate::config::{AccountConfig, Config};
 use crate::database::{Database, Node, PoolSettings, Secondary};
 

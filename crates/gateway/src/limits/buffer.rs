@@ -1,6 +1,6 @@
 //! Buffers whose size follows the input of clients and the answers of the database.
 
-use crate::limits::needs;
+use super::needs;
 
 /// A buffer up to this size doubles. A larger one gets its whole limit at once: it is not copied again, so there are never two of
 /// them, and the system gives memory only for written pages.

@@ -20,21 +20,21 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
+use super::clients::Server;
+use super::explorer::ExplorerDatabases;
+use super::service_manager;
 use crate::accounts::tenant::{Tenant, Tenants};
-use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
 use crate::config::{Config, ConfigError, ExplorerMode, LogFormat};
 use crate::connection::head_limit::LONG_BYTES;
 use crate::connection::tls::{Identity, hung_up};
 use crate::database::{Node, OF_CITUS, usable};
-use crate::explorer::ExplorerDatabases;
 use crate::feed_watch;
 use crate::gateway::{Gateway, TimeLimits};
 use crate::hook::Hook;
 use crate::limits::needs::ONE_REQUEST;
 use crate::limits::shares::Shares;
 use crate::observe::Metrics;
-use crate::server::Server;
-use crate::service_manager;
 use crate::sweeper;
 
 /// The default of `max_connections`.
