@@ -12,7 +12,7 @@ use table_service_gateway::accounts::tenant::{Tenant, Tenants};
 use table_service_gateway::connection::body::Pending;
 use table_service_gateway::database::Session;
 use table_service_gateway::failure::Failure;
-use table_service_gateway::hook::{Decision, Hook, HookAnswer, HookedRequest};
+use table_service_gateway::gateway::hook::{Decision, Hook, HookAnswer, HookedRequest};
 use table_service_model::access::{Grant, ServiceProperties};
 use table_service_model::{Code, Error};
 use tokio::time::Instant;

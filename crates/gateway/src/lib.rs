@@ -2,14 +2,13 @@
 //! that unmodified SDKs work. It is an ordinary client of the SQL API.
 
 pub mod accounts;
+mod background;
 pub mod clock;
 pub mod config;
 pub mod connection;
 pub mod database;
 pub mod failure;
-mod feed_watch;
 pub mod gateway;
-pub mod hook;
 pub mod limits;
 pub mod observe;
 pub mod operations;
@@ -17,7 +16,6 @@ mod reminder;
 pub mod request;
 pub mod response;
 pub mod server;
-mod sweeper;
 
 /// The allocator of every program with the gateway in it.
 ///

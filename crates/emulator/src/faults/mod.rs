@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use table_service_gateway::hook::{Decision, End, HookedRequest};
+use table_service_gateway::gateway::hook::{Decision, End, HookedRequest};
 use table_service_model::error::RequestError;
 use tokio::time::Instant;
 

@@ -1,7 +1,7 @@
 //! The work of a request, as far as faults depend on it.
 
 use http::Method;
-use table_service_gateway::hook::HookedRequest;
+use table_service_gateway::gateway::hook::HookedRequest;
 use table_service_gateway::request::batch::{Batch, InnerRequest, read};
 use table_service_gateway::request::body;
 use table_service_gateway::request::operation::Operation;

@@ -25,17 +25,17 @@ use super::clients::Server;
 use super::explorer::ExplorerDatabases;
 use super::service_manager;
 use crate::accounts::tenant::{Tenant, Tenants};
+use crate::background::feed_watch;
+use crate::background::sweeper;
 use crate::config::{Config, ConfigError, ExplorerMode, LogFormat};
 use crate::connection::head_limit::LONG_BYTES;
 use crate::connection::tls::{Identity, hung_up};
 use crate::database::{Node, OF_CITUS, usable};
-use crate::feed_watch;
+use crate::gateway::hook::Hook;
 use crate::gateway::{Gateway, TimeLimits};
-use crate::hook::Hook;
 use crate::limits::needs::ONE_REQUEST;
 use crate::limits::shares::Shares;
 use crate::observe::Metrics;
-use crate::sweeper;
 
 /// The default of `max_connections`.
 const CONNECTIONS: usize = 10_000;

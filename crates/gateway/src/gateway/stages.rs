@@ -17,6 +17,7 @@ use table_service_model::{Code, Error};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::hook::{Decision, End, Hook, HookedRequest};
 use crate::accounts::auth::{authenticate, refuse_unknown_account};
 use crate::accounts::cors::{self, Preflight};
 use crate::accounts::tenant::{Tenant, Tenants};
@@ -24,7 +25,6 @@ use crate::connection::body::Pending;
 use crate::connection::uncancelled::Uncancelled;
 use crate::database::{Endpoint, Session};
 use crate::failure::Failure;
-use crate::hook::{Decision, End, Hook, HookedRequest};
 use crate::limits::needs::Need;
 use crate::limits::shares::{Share, Shares};
 use crate::observe::{self, Event, Metrics, Outcome};
