@@ -1,6 +1,5 @@
 //! The emulator's hook in the gateway: faults, and the paths `/reset` and `/faults` of the admin port.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
+use parking_lot::Mutex;
 use table_service_gateway::accounts::tenant::{Tenant, Tenants};
 use table_service_gateway::connection::body::Pending;
 use table_service_gateway::database::Session;
@@ -49,7 +49,7 @@ impl Hook for Control {
     }
 
     fn serve_beside(&self, tls: Option<TlsAcceptor>) {
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = self.others.lock();
         for port in others.drain(..) {
             tokio::spawn(port.run(tls.clone()));
         }

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Once};
 
+use parking_lot::Mutex;
 use table_service_gateway::config::{self, AccountSettings, Config, ConfigError, Settings};
 use table_service_gateway::server::run;
 use table_service_model::access::DEVELOPMENT_ACCOUNT;

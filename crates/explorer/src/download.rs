@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Frame;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use table_service_files::{Names, ParsedEntity, formula, writer};
 use table_service_model::Code;
@@ -88,7 +89,7 @@ impl Downloads {
         let form = export.form().await?;
         let busy = |message: String| Problem::new(Code::ServerBusy, message, None);
         let name = Token::new().map_err(busy)?.expose().to_owned();
-        let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = self.0.lock();
         let now = Instant::now();
         tickets.retain(|_, ticket| ticket.until > now);
         if tickets.len() >= WAITING {
@@ -108,7 +109,7 @@ impl Downloads {
     /// # Errors
     /// 404 for a path that was used or is too old, and those of the database for the first page.
     pub async fn begin(&self, name: &str) -> Result<Response<Body>, Problem> {
-        let ticket = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let ticket = self.0.lock().remove(name);
         let ticket = ticket.filter(|ticket| ticket.until > Instant::now()).ok_or_else(|| {
             let hint = "A path of a download works once, for 30 seconds. Export again.".to_owned();
             Problem::new(Code::ResourceNotFound, "There is no such download.", Some(hint))

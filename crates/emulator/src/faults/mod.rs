@@ -8,9 +8,9 @@ mod work;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use table_service_gateway::gateway::hook::{Decision, End, HookedRequest};
 use table_service_model::error::RequestError;
 use tokio::time::Instant;
@@ -54,12 +54,12 @@ impl Faults {
     }
 
     pub fn settings(&self) -> FaultSettings {
-        self.state().settings.clone()
+        self.state.lock().settings.clone()
     }
 
     /// Sets other faults, and forgets all earlier requests.
     pub fn set(&self, settings: FaultSettings) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let are_on = settings.throttle.is_some() || settings.inject.is_some();
         *state = State {
             settings,
@@ -71,15 +71,11 @@ impl Faults {
 
     /// Forgets all earlier requests, so that the same requests meet the same faults again.
     pub fn begin_anew(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         *state = State {
             settings: std::mem::take(&mut state.settings),
             ..State::default()
         };
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Decides about a request.
@@ -93,7 +89,7 @@ impl Faults {
             return Decision::default();
         }
         let work = work();
-        let (fault, delay) = self.state().fault(account, &work, Instant::now());
+        let (fault, delay) = self.state.lock().fault(account, &work, Instant::now());
         Decision {
             table: Some(work.table),
             delay,
@@ -210,7 +206,8 @@ mod tests {
 
     fn meets(faults: &Faults, account: usize, partition_key: &str, entities: u32) -> Option<Fault> {
         faults
-            .state()
+            .state
+            .lock()
             .fault(account, &work(partition_key, entities), Instant::now())
             .0
     }
@@ -244,7 +241,7 @@ mod tests {
     async fn full_buckets_are_forgotten_when_there_are_twice_as_many_as_were_busy() {
         let faults = faults(Some("partition=1"), None);
         let request = |number: usize| meets(&faults, 0, &number.to_string(), 1);
-        let buckets = || faults.state().partitions.len();
+        let buckets = || faults.state.lock().partitions.len();
         assert!((0..=BUCKETS).all(|number| request(number).is_none()));
         assert_eq!(buckets(), BUCKETS + 1);
         tokio::time::advance(Duration::from_secs(1)).await;

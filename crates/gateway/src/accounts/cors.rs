@@ -1,6 +1,6 @@
 //! Cross-origin requests of web pages (CORS), by the rules in the service properties (semantics 4.10).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -9,6 +9,7 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CONTENT_LENGTH, DATE,
     HeaderName, HeaderValue, VARY,
 };
+use parking_lot::Mutex;
 use table_service_model::access::{CorsRule, ServiceProperties};
 use table_service_model::error::RequestError;
 
@@ -36,13 +37,13 @@ struct LastRules {
 
 impl CorsRules {
     fn current(&self) -> Arc<ServiceProperties> {
-        self.known().properties.clone()
+        self.0.lock().properties.clone()
     }
 
     /// Reads the rules again, because this gateway has changed them: the change takes effect at once.
     pub async fn changed(&self, session: &Session<'_>) {
         let changes = {
-            let mut known = self.known();
+            let mut known = self.0.lock();
             known.changes += 1;
             known.changes
         };
@@ -52,7 +53,7 @@ impl CorsRules {
 
     /// Reads the rules from a node.
     pub async fn read(&self, node: &Node) {
-        let changes = self.known().changes;
+        let changes = self.0.lock().changes;
         self.learn(changes, node.service_properties().await);
     }
 
@@ -71,17 +72,13 @@ impl CorsRules {
         let read = json.and_then(|json| ServiceProperties::from_json(&json).map_err(|error| error.to_string()));
         match read {
             Ok(properties) => {
-                let mut known = self.known();
+                let mut known = self.0.lock();
                 if known.changes == changes {
                     known.properties = Arc::new(properties);
                 }
             }
             Err(problem) => tracing::debug!(problem, "the CORS rules stay as they were"),
         }
-    }
-
-    fn known(&self) -> MutexGuard<'_, LastRules> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

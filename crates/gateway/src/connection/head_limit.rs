@@ -6,9 +6,10 @@
 
 use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::limits::shares::{Share, Shares};
@@ -45,14 +46,14 @@ impl HeadMeter {
 
     /// Ends the head, and begins its request, which keeps the head's budget.
     pub fn complete(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.received = 0;
         state.is_served = true;
     }
 
     /// Ends the request, and begins the next head.
     pub fn expect_next(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.share = None;
         state.is_served = false;
     }
@@ -60,12 +61,12 @@ impl HeadMeter {
     /// Ends the count.
     pub fn end(&self) {
         self.complete();
-        self.lock().share = None;
+        self.0.lock().share = None;
     }
 
     /// Counts bytes that have arrived. Returns whether there is memory for them.
     fn receive(&self, bytes: usize) -> bool {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.is_served {
             return true;
         }
@@ -76,10 +77,6 @@ impl HeadMeter {
         }
         // hyper refuses a head that is longer than the longest one.
         true
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

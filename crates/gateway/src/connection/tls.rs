@@ -3,9 +3,10 @@
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use ring::digest::{SHA256, digest};
 use rustls::ServerConfig;
 use rustls::crypto::ring as provider;
@@ -105,11 +106,11 @@ impl Identity {
         }
         let contents = contents(&self.files)?;
         let digests = digests(&contents);
-        if self.state.read().unwrap_or_else(PoisonError::into_inner).digests == digests {
+        if self.state.read().digests == digests {
             return Ok(false);
         }
         let current = key(&self.files, &contents)?;
-        *self.state.write().unwrap_or_else(PoisonError::into_inner) = State { current, digests };
+        *self.state.write() = State { current, digests };
         Ok(true)
     }
 }
@@ -127,7 +128,7 @@ pub async fn hung_up(hangup: &mut Option<Signal>) {
 
 impl ResolvesServerCert for Identity {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         Some(state.current.clone())
     }
 }

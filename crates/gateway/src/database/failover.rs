@@ -3,8 +3,9 @@
 //! All hosts are probed all the time, each in a task of its own, so that no host delays another. The rules are in the model
 //! (`replication`).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use table_service_model::replication::{HostState, Refused, Role, ServerStatus, Timeline, Verdict, elect, refused};
 use tokio::sync::watch;
 
@@ -109,7 +110,11 @@ impl Failover {
     fn accepts(&self, index: usize, probe: &Probe) -> bool {
         let has_several = || self.server(index).is_some_and(Connector::has_several_addresses);
         match probe.status.role {
-            Role::Primary(_) => self.state().known.is_none_or(|known| known == probe.status.timeline),
+            Role::Primary(_) => self
+                .state
+                .lock()
+                .known
+                .is_none_or(|known| known == probe.status.timeline),
             Role::Standby(_) => !has_several(),
         }
     }
@@ -137,7 +142,7 @@ impl Failover {
 
     /// Notes that a server may not be the primary any more, and probes all at once. `is_standby` says that it is in recovery.
     pub fn suspect(&self, index: usize, is_standby: bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if self.current() != Some(index) {
             return;
         }
@@ -158,7 +163,7 @@ impl Failover {
             return Ok(());
         }
         let timeline = probe.status.timeline;
-        if let (Some(known), Role::Primary(_)) = (self.state().known, probe.status.role)
+        if let (Some(known), Role::Primary(_)) = (self.state.lock().known, probe.status.role)
             && timeline.system == known.system
             && timeline.number < known.number
         {
@@ -177,7 +182,7 @@ impl Failover {
 
     /// Takes a probe of a server, or why it cannot be used.
     fn report(&self, index: usize, probe: Result<Probe, String>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let new = match &probe {
             Ok(probe) => host_state(&probe.status),
             Err(_) => HostState::Away,
@@ -270,10 +275,6 @@ impl Failover {
     fn name(&self) -> String {
         let names: Vec<&str> = self.servers.iter().map(Connector::name).collect();
         names.join(", ")
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,9 +5,10 @@
 //! of them are sent at once. Each read is still a statement of its own, with its own transaction, moment and error.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -68,7 +69,7 @@ pub enum Begin {
 
 impl GroupedReads {
     pub fn begin(self: &Arc<Self>, keys: EntityAddress<'_>) -> Begin {
-        let mut reads = self.reads();
+        let mut reads = self.0.lock();
         let now = Instant::now();
         let short = reads.groups.iter().filter(|(_, begun)| now - *begun < SHORT);
         if short.count() < UNDER_WAY {
@@ -80,10 +81,6 @@ impl GroupedReads {
             outcome: sender,
         });
         Begin::Wait(receiver)
-    }
-
-    fn reads(&self) -> MutexGuard<'_, Reads> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,14 +107,14 @@ impl Reads {
 impl LeadPermit {
     /// Takes the other reads of the group.
     pub fn others(&self) -> Vec<WaitingRead> {
-        let mut reads = self.all.reads();
+        let mut reads = self.all.0.lock();
         std::iter::from_fn(|| reads.next()).take(GROUP - 1).collect()
     }
 }
 
 impl Drop for LeadPermit {
     fn drop(&mut self) {
-        let mut reads = self.all.reads();
+        let mut reads = self.all.0.lock();
         reads.groups.retain(|(number, _)| *number != self.number);
         let Some(next) = reads.next() else { return };
         let permit = reads.permit(self.all.clone(), Instant::now());

@@ -1,11 +1,12 @@
 //! Makes and checks the connections of a pool.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool::managed::{Metrics, RecycleError, RecycleResult};
+use parking_lot::Mutex;
 use table_service_model::extension::Extension;
 use table_service_model::replication::Role;
 use tokio_postgres::CancelToken;
@@ -129,7 +130,7 @@ impl Manager {
         let Reach::Standby { silent, .. } = &self.reach else {
             return false;
         };
-        let silence = || silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let silence = || silent.lock();
         if silence().is_some_and(|since| since.elapsed() < SILENCE) {
             return false;
         }

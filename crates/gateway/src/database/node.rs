@@ -1,11 +1,12 @@
 //! One PostgreSQL server with the tables of an account: its connections, and whether it can be reached.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
+use parking_lot::Mutex;
 use table_service_connect::{Certificates, DatabaseUrl, Server};
 use table_service_model::extension::Extension;
 use table_service_model::filter::Dialect;
@@ -261,29 +262,29 @@ impl Node {
 
     /// Why it is away, if so.
     pub fn problem(&self) -> Option<String> {
-        self.presence().problem.clone()
+        self.presence.lock().problem.clone()
     }
 
     /// Returns whether it is left out, because it is away or a stranger.
     pub fn is_away(&self) -> bool {
-        let presence = self.presence();
+        let presence = self.presence.lock();
         presence.problem.is_some() || presence.stranger.is_some()
     }
 
     /// Why it is left out, if so.
     pub fn why_out(&self) -> Option<String> {
-        let presence = self.presence();
+        let presence = self.presence.lock();
         presence.problem.clone().or_else(|| presence.stranger.clone())
     }
 
     /// Why it is not asked although it can be reached, if so.
     pub fn stranger(&self) -> Option<String> {
-        self.presence().stranger.clone()
+        self.presence.lock().stranger.clone()
     }
 
     /// Takes whether it has the tables of the first node, or why not.
     pub fn judge(&self, verdict: Result<(), String>) {
-        let mut presence = self.presence();
+        let mut presence = self.presence.lock();
         match &verdict {
             Err(problem) if presence.told_stranger.is_due(problem) => {
                 tracing::warn!(node = self.name, problem, "the node is no member, and is not asked");
@@ -296,12 +297,12 @@ impl Node {
 
     /// Does not ask the node until it is known whether it is a member.
     pub fn doubt(&self, problem: String) {
-        self.presence().stranger = Some(problem);
+        self.presence.lock().stranger = Some(problem);
     }
 
     /// Leaves the node out until it can be reached again. One task tries that, at once, and then after growing pauses.
     pub fn leave_out(self: &Arc<Self>, problem: String) {
-        let mut presence = self.presence();
+        let mut presence = self.presence.lock();
         tracing::debug!(node = self.name, problem, "the node is left out");
         if presence.problem.replace(problem).is_some() {
             return;
@@ -317,10 +318,10 @@ impl Node {
     async fn come_back(&self) {
         let name = &self.name;
         loop {
-            let pause = self.presence().pause;
+            let pause = self.presence.lock().pause;
             tokio::time::sleep(pause).await;
             let reached = self.try_to_reach().await;
-            let mut presence = self.presence();
+            let mut presence = self.presence.lock();
             presence.pause = (2 * pause).clamp(FIRST_PAUSE, LAST_PAUSE);
             match reached {
                 Ok(()) => {
@@ -423,10 +424,6 @@ impl Node {
         // No request is served over it, so a standby may be behind.
         let is_right = self.is_standby() || self.pool.manager().is_right(&known);
         (known.is_open() && is_right).then_some(known)
-    }
-
-    fn presence(&self) -> MutexGuard<'_, Presence> {
-        self.presence.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -3,8 +3,10 @@
 //! A map is a hint. Every node serves every call, so an old map costs a call the way over another server, and nothing else.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::node::Node;
 use super::types::{ServerName, Shard};
@@ -66,7 +68,7 @@ impl ShardMaps {
         table: &str,
         hash: i32,
     ) -> Option<usize> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let map = state.maps.get(table);
         let owner = map
             .and_then(|map| map.server(hash))
@@ -83,10 +85,6 @@ impl ShardMaps {
         }
         owner.filter(|_| !is_away)
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The task that reads a map. When it is dropped, the next one may begin.
@@ -96,7 +94,7 @@ impl Reading {
     /// Asks the next node for the map, and with it those that have not said yet which server they are.
     async fn read(self, nodes: &[Arc<Node>], table: String) {
         let (next, known) = {
-            let mut state = self.0.state();
+            let mut state = self.0.0.lock();
             state.count += 1;
             let known: HashSet<usize> = state.nodes.values().copied().collect();
             (state.count % nodes.len().max(1), known)
@@ -108,7 +106,7 @@ impl Reading {
             }
             match node.shard_map(&table).await {
                 Ok(found) => {
-                    self.0.state().learn(index, &found);
+                    self.0.0.lock().learn(index, &found);
                     if shards.is_empty() {
                         shards = found;
                     }
@@ -117,7 +115,7 @@ impl Reading {
                 Err(problem) => tracing::debug!(node = node.name, table, problem, "no shard map"),
             }
         }
-        let mut state = self.0.state();
+        let mut state = self.0.0.lock();
         if state.maps.len() >= TABLES && !state.maps.contains_key(&table) {
             state.maps.clear();
         }
@@ -128,7 +126,7 @@ impl Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.0.state().is_reading = false;
+        self.0.0.lock().is_reading = false;
     }
 }
 

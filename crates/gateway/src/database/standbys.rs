@@ -1,8 +1,8 @@
 //! The standbys that serve the secondary endpoint of an account. The rules are in the model (`replication`).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use table_service_model::replication::{Answer, Note, Problem, Standbys};
 
 use super::probe::Probe;
@@ -38,9 +38,8 @@ impl Secondary {
 
     /// Takes a probe of the primary.
     pub fn primary(&self, probe: Probe, note: Note) {
-        *self.database.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((probe.status.timeline.system, probe.database));
-        self.rules().primary(probe.status.timeline, note);
+        *self.database.lock() = Some((probe.status.timeline.system, probe.database));
+        self.rules.lock().primary(probe.status.timeline, note);
         for index in 0..self.names.len() {
             self.tell(index, None);
         }
@@ -50,23 +49,23 @@ impl Secondary {
     pub fn standby(&self, index: usize, probe: Result<Probe, String>) {
         let probe = probe.and_then(|probe| self.refuse_other_data(probe));
         let status = probe.as_ref().ok().map(|probe| probe.status);
-        self.rules().standby(index, status);
+        self.rules.lock().standby(index, status);
         self.tell(index, probe.err());
     }
 
     pub fn is_serving(&self, index: usize) -> bool {
-        self.rules().state(index).is_ok()
+        self.rules.lock().state(index).is_ok()
     }
 
     /// Checks that a connection may serve a read that begins now, by the last probe over it.
     pub fn admits(&self, probe: Probe) -> Result<(), String> {
         let probe = self.refuse_other_data(probe)?;
-        self.rules().admits(probe.status).map(drop).map_err(in_words)
+        self.rules.lock().admits(probe.status).map(drop).map_err(in_words)
     }
 
     /// Why no standby serves reads.
     pub fn why_none(&self) -> String {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told.lock();
         let of_each = self.names.iter().zip(told.iter()).map(|(name, told)| match told {
             Some(Err(problem)) => format!("{name}: {problem}"),
             _ => format!("{name} cannot be reached"),
@@ -76,16 +75,16 @@ impl Secondary {
 
     /// Returns the answer of the secondary endpoint about itself.
     pub fn answer(&self) -> Answer {
-        self.rules().answer()
+        self.rules.lock().answer()
     }
 
     /// Returns the same, without a promise that later answers are not before it.
     pub fn peek(&self) -> Answer {
-        self.rules().peek()
+        self.rules.lock().peek()
     }
 
     pub fn status(&self, index: usize) -> StandbyStatus {
-        let rules = self.rules();
+        let rules = self.rules.lock();
         let lag = rules.behind(index).and_then(|lag| u64::try_from(lag).ok());
         StandbyStatus {
             is_serving: rules.state(index).is_ok(),
@@ -95,8 +94,8 @@ impl Secondary {
 
     /// Writes to the log when a standby begins or ceases to serve reads.
     fn tell(&self, index: usize, away: Option<String>) {
-        let state = self.rules().state(index);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.rules.lock().state(index);
+        let mut told = self.told.lock();
         let (Some(told), Some(name)) = (told.get_mut(index), self.names.get(index)) else {
             return;
         };
@@ -119,7 +118,7 @@ impl Secondary {
 
     /// Refuses a copy of the primary where other tables are read.
     fn refuse_other_data(&self, probe: Probe) -> Result<Probe, String> {
-        let known = *self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *self.database.lock();
         let is_other =
             known.is_some_and(|(system, oid)| probe.status.timeline.system == system && probe.database != oid);
         match probe.has_citus {
@@ -127,10 +126,6 @@ impl Secondary {
             false if is_other => Err(OTHER_DATABASE.to_owned()),
             false => Ok(probe),
         }
-    }
-
-    fn rules(&self) -> MutexGuard<'_, Standbys> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -15,9 +15,10 @@
 //!   bodies, of requests and of responses together. Then the connection is cut.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
@@ -90,7 +91,7 @@ impl Shares {
 
     /// Takes an amount if it is free.
     pub fn try_take(self: &Arc<Self>, account: usize, amount: usize) -> Option<Share> {
-        self.take_now(&mut self.lock(), account, amount, amount)
+        self.take_now(&mut self.state.lock(), account, amount, amount)
     }
 
     /// Takes as much as is free, between two amounts, as soon as it is free. `None` if it is not in time.
@@ -102,7 +103,7 @@ impl Shares {
         patience: Duration,
     ) -> Option<Share> {
         let mut waiting = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if let Some(share) = self.take_now(&mut state, account, least, most) {
                 return Some(share);
             }
@@ -119,7 +120,7 @@ impl Shares {
             }
         };
         // All requests before it in the queue may have given up.
-        self.serve(self.lock());
+        self.serve(self.state.lock());
         if let Ok(granted) = timeout(patience, &mut waiting.granted).await {
             return granted.ok();
         }
@@ -129,7 +130,7 @@ impl Shares {
 
     /// Returns what all accounts use.
     pub fn used(&self) -> usize {
-        self.lock().used
+        self.state.lock().used
     }
 
     /// Ends when nothing is used.
@@ -169,7 +170,7 @@ impl Shares {
     }
 
     fn give_back(self: &Arc<Self>, account: usize, amount: usize) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(of_account) = state.accounts.get_mut(account) else {
             return;
         };
@@ -228,10 +229,6 @@ impl Shares {
             amount,
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
 }
 
 /// A waiting request. When this is dropped, it has given up.
@@ -244,7 +241,7 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.granted.close();
         // Requests behind it may fit now. The channel gives back the share that it was granted meanwhile.
-        self.shares.serve(self.shares.lock());
+        self.shares.serve(self.shares.state.lock());
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, AtomicU64};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -122,7 +122,7 @@ impl Metrics {
         self.received.inc_by(event.request_bytes as u64);
         self.sent.inc_by(outcome.response_bytes as u64);
         if let Some(partition) = &event.partition {
-            let mut hot = self.hot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut hot = self.hot.lock();
             hot.count(&event.account, &event.table, partition, Instant::now());
         }
     }
@@ -139,7 +139,7 @@ impl Metrics {
 
     fn of_feeds(&self) -> [Family<Labels<2, String>, Gauge>; 2] {
         let [retained, lost] = <[Family<Labels<2, String>, Gauge>; 2]>::default();
-        let all = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.feeds.lock();
         for (account, feed) in all
             .iter()
             .flat_map(|(account, feeds)| feeds.iter().map(move |feed| (account, feed)))
@@ -153,7 +153,7 @@ impl Metrics {
 
     /// Takes the change feeds of an account's database.
     pub fn feeds(&self, account: &str, feeds: Vec<ChangeFeed>) {
-        let mut all = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.feeds.lock();
         all.insert(account.to_owned(), feeds);
     }
 
@@ -200,7 +200,7 @@ impl Metrics {
 
         let hot = Family::<Labels<3, LabelText>, Gauge>::default();
         let top = {
-            let mut hot = self.hot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut hot = self.hot.lock();
             hot.top(HOT_PARTITIONS, Instant::now())
         };
         for ((account, table, partition), count) in top {

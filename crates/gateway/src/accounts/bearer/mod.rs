@@ -6,11 +6,12 @@ mod tests;
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use jsonwebtoken::jwk::{CommonParameters, JwkSet, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use parking_lot::Mutex;
 use serde_json::Value;
 use table_service_command_line::files;
 use table_service_model::Error;
@@ -61,7 +62,7 @@ impl Bearer {
     /// Returns the issuer's keys. They are read again when the file has changed. If it cannot be used, the old keys
     /// stay valid.
     fn keys(&self) -> Arc<JwkSet> {
-        let mut known = self.keys.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut known = self.keys.lock();
         if known.checked.elapsed() >= CHECK_INTERVAL {
             known.checked = Instant::now();
             let file = stamp(&self.settings.jwks_file);
