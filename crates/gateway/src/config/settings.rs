@@ -9,64 +9,55 @@ use table_service_model::Secret;
 use super::file::{AccountSettings, BearerSettings, exposed, one_or_more};
 use super::filter_dialect::FilterDialect;
 
+/// The headings of `--help`, each with its settings.
+const HEADINGS: [(&str, &str); 7] = [
+    ("Addresses", "listen admin_listen admin_hosts trusted_proxies"),
+    ("Explorer", "explorer explorer_address_file"),
+    (
+        "Accounts and databases",
+        "account key database_url secondary_url filter_dialect max_staleness database_ca expose_development_account expiry_interval",
+    ),
+    ("TLS", "tls_certificate tls_key"),
+    ("Limits", "pool_size max_connections max_requests max_memory"),
+    (
+        "Time limits",
+        "pool_timeout statement_timeout header_timeout body_timeout response_timeout shutdown_timeout",
+    ),
+    ("Log", "log log_format"),
+];
+
 /// Every setting, as it may stand in the file, in the environment and on the command line.
 #[derive(Debug, Default, clap::Args, Serialize, Deserialize)]
+#[command(mut_args(under_heading))]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Where to listen for clients [default: 127.0.0.1:10002]
-    #[arg(
-        help_heading = "Addresses",
-        long,
-        env = "TABLE_SERVICE_LISTEN",
-        value_name = "HOST:PORT"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_LISTEN", value_name = "HOST:PORT")]
     pub listen: Option<String>,
 
     /// Where to listen for /live, /ready and /metrics [default: 127.0.0.1:10003]
-    #[arg(
-        help_heading = "Addresses",
-        long,
-        env = "TABLE_SERVICE_ADMIN_LISTEN",
-        value_name = "HOST:PORT"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_ADMIN_LISTEN", value_name = "HOST:PORT")]
     pub admin_listen: Option<String>,
 
     /// Names, beside localhost, by which requests may call the admin port; addresses always may [default: none]
-    #[arg(
-        help_heading = "Addresses",
-        long,
-        env = "TABLE_SERVICE_ADMIN_HOSTS",
-        value_name = "NAME",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "TABLE_SERVICE_ADMIN_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub admin_hosts: Vec<String>,
 
     /// Whether /explorer on the admin port shows the tables (read) and may change them (write); the port must be of this machine only
     /// [default: off]
-    #[arg(help_heading = "Explorer", long, env = "TABLE_SERVICE_EXPLORER", value_name = "MODE")]
+    #[arg(long, env = "TABLE_SERVICE_EXPLORER", value_name = "MODE")]
     pub explorer: Option<ExplorerMode>,
 
     /// A file for the address of the explorer, which has a secret: only its owner can read it [default: it is printed on a terminal]
-    #[arg(
-        help_heading = "Explorer",
-        long,
-        env = "TABLE_SERVICE_EXPLORER_ADDRESS_FILE",
-        value_name = "FILE"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_EXPLORER_ADDRESS_FILE", value_name = "FILE")]
     pub explorer_address_file: Option<PathBuf>,
 
     /// The name of the account; the file can have more accounts [default: devstoreaccount1]
-    #[arg(
-        help_heading = "Accounts and databases",
-        long,
-        env = "TABLE_SERVICE_ACCOUNT",
-        value_name = "NAME"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_ACCOUNT", value_name = "NAME")]
     pub account: Option<String>,
 
     /// A key of the account; a second one may be valid at the same time
     #[arg(
-        help_heading = "Accounts and databases",
         long,
         env = "TABLE_SERVICE_KEY",
         value_name = "BASE64",
@@ -79,7 +70,6 @@ pub struct Settings {
     /// The database of the account, such as postgresql://role:password@host/database. Several hosts in one URL are a primary and
     /// the standbys that may take its place. Repeat it for the nodes of a distributed database, the one that creates tables first
     #[arg(
-        help_heading = "Accounts and databases",
         long,
         env = "TABLE_SERVICE_DATABASE_URL",
         value_name = "URL",
@@ -92,7 +82,6 @@ pub struct Settings {
     /// A hot standby of the database, which serves reads of the secondary endpoint; repeat it for several. Without it the
     /// database itself serves them [default: none]
     #[arg(
-        help_heading = "Accounts and databases",
         long,
         env = "TABLE_SERVICE_SECONDARY_URL",
         value_name = "URL",
@@ -103,138 +92,72 @@ pub struct Settings {
     pub secondary_url: Vec<Secret>,
 
     /// Whether $filter says only what the service's can, or also startswith, endswith, contains, in, and eq null [default: service]
-    #[arg(
-        help_heading = "Accounts and databases",
-        long,
-        env = "TABLE_SERVICE_FILTER_DIALECT",
-        value_name = "DIALECT"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_FILTER_DIALECT", value_name = "DIALECT")]
     pub filter_dialect: Option<FilterDialect>,
 
     /// How far a standby may be behind the database and still serve reads [default: without a limit]
-    #[arg(
-        help_heading = "Accounts and databases",
-        long,
-        env = "TABLE_SERVICE_MAX_STALENESS",
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_MAX_STALENESS", value_name = "SECONDS")]
     pub max_staleness: Option<u64>,
 
     /// PEM certificates for checking databases with sslmode=require [default: the system's]
-    #[arg(
-        help_heading = "Accounts and databases",
-        long,
-        env = "TABLE_SERVICE_DATABASE_CA",
-        value_name = "FILE"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_DATABASE_CA", value_name = "FILE")]
     pub database_ca: Option<PathBuf>,
 
     /// The PEM certificate chain to serve HTTPS with; needs --tls-key
-    #[arg(
-        help_heading = "TLS",
-        long,
-        env = "TABLE_SERVICE_TLS_CERTIFICATE",
-        value_name = "FILE"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_TLS_CERTIFICATE", value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
 
     /// The PEM private key of the certificate
-    #[arg(help_heading = "TLS", long, env = "TABLE_SERVICE_TLS_KEY", value_name = "FILE")]
+    #[arg(long, env = "TABLE_SERVICE_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
     /// Let other machines connect although the development account is served, whose key is public
-    #[arg(help_heading = "Accounts and databases", long, env = "TABLE_SERVICE_EXPOSE_DEVELOPMENT_ACCOUNT", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, env = "TABLE_SERVICE_EXPOSE_DEVELOPMENT_ACCOUNT", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub expose_development_account: Option<bool>,
 
     /// Most connections to each database, besides one for /ready [default: 16]
-    #[arg(
-        help_heading = "Limits",
-        long,
-        env = "TABLE_SERVICE_POOL_SIZE",
-        value_name = "NUMBER"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_POOL_SIZE", value_name = "NUMBER")]
     pub pool_size: Option<usize>,
 
     /// How long a request waits for a database connection or for memory before it is refused [default: 5]
-    #[arg(
-        help_heading = "Time limits",
-        long,
-        env = "TABLE_SERVICE_POOL_TIMEOUT",
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_POOL_TIMEOUT", value_name = "SECONDS")]
     pub pool_timeout: Option<u64>,
 
     /// How long one statement may run in the database [default: 30]
-    #[arg(
-        help_heading = "Time limits",
-        long,
-        env = "TABLE_SERVICE_STATEMENT_TIMEOUT",
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_STATEMENT_TIMEOUT", value_name = "SECONDS")]
     pub statement_timeout: Option<u64>,
 
     /// Most connections of clients [default: 10000, or what the limit of open files allows]
-    #[arg(
-        help_heading = "Limits",
-        long,
-        env = "TABLE_SERVICE_MAX_CONNECTIONS",
-        value_name = "NUMBER"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_MAX_CONNECTIONS", value_name = "NUMBER")]
     pub max_connections: Option<usize>,
 
     /// Most requests that run at a time; more are refused with ServerBusy [default: 512]
-    #[arg(
-        help_heading = "Limits",
-        long,
-        env = "TABLE_SERVICE_MAX_REQUESTS",
-        value_name = "NUMBER"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_MAX_REQUESTS", value_name = "NUMBER")]
     pub max_requests: Option<usize>,
 
     /// Memory for bodies and responses, at least 20 for each account; without it requests wait, then are refused with
     /// ServerBusy [default: 512]
-    #[arg(help_heading = "Limits", long, env = "TABLE_SERVICE_MAX_MEMORY", value_name = "MIB")]
+    #[arg(long, env = "TABLE_SERVICE_MAX_MEMORY", value_name = "MIB")]
     pub max_memory: Option<usize>,
 
     /// How long a client may take to send the head of a request, or be idle before it [default: 60]
-    #[arg(
-        help_heading = "Time limits",
-        long,
-        env = "TABLE_SERVICE_HEADER_TIMEOUT",
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_HEADER_TIMEOUT", value_name = "SECONDS")]
     pub header_timeout: Option<u64>,
 
     /// How long a client may take to send the body of a request [default: 30]
-    #[arg(
-        help_heading = "Time limits",
-        long,
-        env = "TABLE_SERVICE_BODY_TIMEOUT",
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_BODY_TIMEOUT", value_name = "SECONDS")]
     pub body_timeout: Option<u64>,
 
     /// How long a client may take to read a response [default: 120]
-    #[arg(
-        help_heading = "Time limits",
-        long,
-        env = "TABLE_SERVICE_RESPONSE_TIMEOUT",
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_RESPONSE_TIMEOUT", value_name = "SECONDS")]
     pub response_timeout: Option<u64>,
 
     /// How often entities that have expired are removed from the databases; 0 turns that off [default: 10]
-    #[arg(
-        help_heading = "Accounts and databases",
-        long,
-        env = "TABLE_SERVICE_EXPIRY_INTERVAL",
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_EXPIRY_INTERVAL", value_name = "SECONDS")]
     pub expiry_interval: Option<u64>,
 
     /// Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed [default: none]
     #[arg(
-        help_heading = "Addresses",
         long,
         env = "TABLE_SERVICE_TRUSTED_PROXIES",
         value_name = "ADDRESS[/BITS]",
@@ -243,20 +166,15 @@ pub struct Settings {
     pub trusted_proxies: Vec<String>,
 
     /// How long running requests may take to finish on shutdown [default: 30]
-    #[arg(
-        help_heading = "Time limits",
-        long,
-        env = "TABLE_SERVICE_SHUTDOWN_TIMEOUT",
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "TABLE_SERVICE_SHUTDOWN_TIMEOUT", value_name = "SECONDS")]
     pub shutdown_timeout: Option<u64>,
 
     /// What to log, such as info, debug or table_service_gateway=debug [default: info]
-    #[arg(help_heading = "Log", long, env = "TABLE_SERVICE_LOG", value_name = "FILTER")]
+    #[arg(long, env = "TABLE_SERVICE_LOG", value_name = "FILTER")]
     pub log: Option<String>,
 
     /// The form of the log [default: text]
-    #[arg(help_heading = "Log", long, env = "TABLE_SERVICE_LOG_FORMAT", value_name = "FORMAT")]
+    #[arg(long, env = "TABLE_SERVICE_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 
     /// Several accounts, each with its own database.
@@ -286,4 +204,13 @@ pub enum ExplorerMode {
     Off,
     Read,
     Write,
+}
+
+/// Puts a setting under its heading.
+fn under_heading(setting: clap::Arg) -> clap::Arg {
+    let is_this = |name: &str| name == setting.get_id().as_str();
+    match HEADINGS.iter().find(|(_, settings)| settings.split(' ').any(is_this)) {
+        Some((heading, _)) => setting.help_heading(*heading),
+        None => setting,
+    }
 }
