@@ -13,7 +13,7 @@ use futures_core::Stream;
 use postgres_types::Json;
 use serde_json::value::RawValue;
 use table_service_connect::{Opened, Server, Wire, extension_in, with_sources};
-use table_service_model::extension::{self, Extension};
+use table_service_model::extension;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -24,7 +24,7 @@ use super::membership::{Cluster, Identity};
 use super::probe::{self, Probe};
 use super::statements::{BEGIN_READ_ONLY, CLUSTER, HAS_CLUSTER, IN_RECOVERY, LIBRARY, PROBE, ROLLBACK, Statement};
 use super::types::{Measured, Parameters, Shard};
-use super::version::outdated;
+use super::version::{outdated, usable};
 
 /// The time limit of a connect. A server that hangs must not hold a request for minutes.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,8 +42,8 @@ pub struct Connection {
     prepared: [Option<tokio_postgres::Statement>; Statement::ALL.len()],
     /// A warning about the server's version, for the log.
     outdated: Option<String>,
-    /// The version of the extension. Empty if it is not known yet, or not usable.
-    version: String,
+    /// The version of the extension, or why the gateway cannot use the database.
+    pub version: Result<String, String>,
     /// The number of its server among several.
     pub server: usize,
     /// The last probe of the server over this connection, and when it began.
@@ -75,7 +75,7 @@ impl Connection {
             wire: Some(opened.wire),
             outdated: opened.server_version.as_deref().and_then(outdated),
             prepared: Default::default(),
-            version: String::new(),
+            version: Err("the database was not asked for the extension".to_owned()),
             server: 0,
             last_probe: None,
             size: Size {
@@ -231,7 +231,7 @@ impl Connection {
     }
 
     /// Asks the server what it is.
-    async fn identity(&mut self) -> Result<Identity, String> {
+    pub async fn identity(&mut self) -> Result<Identity, String> {
         let probe = self.probe().await?;
         let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, async {
             match self.query_once(HAS_CLUSTER).await? {
@@ -260,7 +260,7 @@ impl Connection {
     pub async fn check_library(&mut self) -> Result<(), String> {
         let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, async {
             if !self.has_functions_of(3) {
-                self.extension().await?;
+                self.look().await?;
             }
             match self.has_functions_of(3) {
                 true => self.query_once(LIBRARY).await.map(drop),
@@ -281,12 +281,43 @@ impl Connection {
         run(&mut self.wire, Box::pin(self.client.query_opt(sql, &[]))).await
     }
 
-    /// The extension, or `None` if the database lacks it.
-    async fn extension(&mut self) -> Result<Option<Extension>, Error> {
-        let found = extension_in(self.query_once(extension::LOOK).await?.as_ref())?;
-        let usable = found.as_ref().filter(|found| found.stranger.is_none());
-        self.version = usable.map(|found| found.version.clone()).unwrap_or_default();
-        Ok(found)
+    /// Asks for the extension.
+    async fn look(&mut self) -> Result<(), Error> {
+        self.version = usable(extension_in(self.query_once(extension::LOOK).await?.as_ref())?);
+        Ok(())
+    }
+
+    /// Asks for the extension again.
+    pub async fn look_again(&mut self) -> Result<(), String> {
+        in_words(timeout(CONNECT_TIMEOUT, self.look()).await)
+    }
+
+    /// Returns the properties of the service, as JSON.
+    pub async fn service_properties(&mut self) -> Result<String, String> {
+        let statement = Statement::GetServiceProperties;
+        let rows = in_words(timeout(CONNECT_TIMEOUT, self.query(statement, &[])).await)?;
+        let row = rows.first().ok_or("there are none")?;
+        let json: Json<&RawValue> = row.try_get(0).map_err(|error| with_sources(&error))?;
+        Ok(json.0.get().to_owned())
+    }
+
+    /// Returns the shards of a table. A database with an earlier version of the extension says nothing of them.
+    pub async fn shards(&mut self, table: &str) -> Result<Vec<Shard>, String> {
+        if !self.has_functions_of(4) {
+            return Ok(Vec::new());
+        }
+        let parameters: Parameters<'_> = &[&table];
+        let rows = in_words(timeout(CONNECT_TIMEOUT, self.query(Statement::ShardMap, parameters)).await)?;
+        let shard = |row: &Row| {
+            Ok(Shard {
+                from_hash: row.try_get(0)?,
+                to_hash: row.try_get(1)?,
+                server: (row.try_get(2)?, row.try_get(3)?),
+                is_local: row.try_get(4)?,
+            })
+        };
+        let shards: Result<_, Error> = rows.iter().map(shard).collect();
+        shards.map_err(|error| with_sources(&error))
     }
 
     /// Returns whether the server has not closed the connection, as far as that is known.
@@ -303,7 +334,9 @@ impl Connection {
 
     /// Returns whether the database has the functions of version 0.`minor` of the extension.
     pub fn has_functions_of(&self, minor: u32) -> bool {
-        extension::has_functions_of(&self.version, minor)
+        self.version
+            .as_ref()
+            .is_ok_and(|version| extension::has_functions_of(version, minor))
     }
 
     /// Returns whether the driver's buffers may have grown. Then it is closed instead of being used again.
@@ -361,12 +394,6 @@ pub struct Connector {
     some_have_grown: Arc<AtomicBool>,
 }
 
-/// A new connection, and the extension.
-struct Ready {
-    connection: Connection,
-    extension: Option<Extension>,
-}
-
 impl Connector {
     /// For a single server.
     pub fn new(server: Server, some_have_grown: Arc<AtomicBool>) -> Connector {
@@ -396,21 +423,17 @@ impl Connector {
         &self.server.name
     }
 
-    /// A new connection, and the extension.
-    pub async fn open(&self) -> Result<(Connection, Option<Extension>), String> {
-        let ready = self.open_one(false, |_| true).await?;
-        Ok((ready.connection, ready.extension))
+    /// A new connection, over which the server was asked for the extension.
+    pub async fn open(&self) -> Result<Connection, String> {
+        self.open_one(false, |_| true).await
     }
 
     /// Does the same, and probes the server. If the name has several addresses, one whose server is accepted is preferred.
-    pub async fn open_and_probe(
-        &self,
-        accepts: impl Fn(&Probe) -> bool,
-    ) -> Result<(Connection, Option<Extension>, Probe), String> {
-        let is_accepted = |ready: &Ready| ready.connection.last_probe.is_some_and(|(probe, _)| accepts(&probe));
-        let Ready { connection, extension } = self.open_one(true, is_accepted).await?;
+    pub async fn open_and_probe(&self, accepts: impl Fn(&Probe) -> bool) -> Result<(Connection, Probe), String> {
+        let is_accepted = |ready: &Connection| ready.last_probe.is_some_and(|(probe, _)| accepts(&probe));
+        let connection = self.open_one(true, is_accepted).await?;
         let (probe, _) = connection.last_probe.ok_or("it says nothing of replication")?;
-        Ok((connection, extension, probe))
+        Ok((connection, probe))
     }
 
     /// Returns whether the name had several addresses when it was resolved last.
@@ -418,15 +441,15 @@ impl Connector {
         self.server.has_several_addresses()
     }
 
-    async fn open_one(&self, probes: bool, is_accepted: impl Fn(&Ready) -> bool) -> Result<Ready, String> {
+    async fn open_one(&self, probes: bool, is_accepted: impl Fn(&Connection) -> bool) -> Result<Connection, String> {
         let (is_standby, some_have_grown) = (self.is_standby, self.some_have_grown.clone());
         let make_ready = move |opened| make_ready(Connection::new(opened, some_have_grown.clone()), probes, is_standby);
-        let mut ready = self.server.connect(make_ready, is_accepted).await?;
-        ready.connection.server = self.number;
-        if let Some(problem) = ready.connection.outdated.take() {
+        let mut connection = self.server.connect(make_ready, is_accepted).await?;
+        connection.server = self.number;
+        if let Some(problem) = connection.outdated.take() {
             self.told.call_once(|| tracing::warn!(node = self.name(), "{problem}"));
         }
-        Ok(ready)
+        Ok(connection)
     }
 
     /// Cancels the statement that a connection is running.
@@ -437,56 +460,15 @@ impl Connector {
 
 /// Asks for the extension over a new connection, probes the server if its part in replication matters, and checks the library of a
 /// standby.
-async fn make_ready(mut connection: Connection, probes: bool, is_standby: bool) -> Result<Ready, String> {
-    let extension = connection.extension().await.map_err(|error| with_sources(&error))?;
+async fn make_ready(mut connection: Connection, probes: bool, is_standby: bool) -> Result<Connection, String> {
+    connection.look().await.map_err(|error| with_sources(&error))?;
     if probes {
         connection.probe().await?;
     }
     if is_standby {
         connection.check_library().await?;
     }
-    Ok(Ready { connection, extension })
-}
-
-/// The extension, over a connection that there is.
-pub async fn ask_for_extension(mut connection: Connection) -> Result<(Connection, Option<Extension>), String> {
-    let found = in_words(timeout(CONNECT_TIMEOUT, connection.extension()).await)?;
-    Ok((connection, found))
-}
-
-/// What the server is.
-pub async fn ask_for_identity(mut connection: Connection) -> Result<(Connection, Identity), String> {
-    let identity = connection.identity().await?;
-    Ok((connection, identity))
-}
-
-/// The properties of the service, as JSON.
-pub async fn ask_for_properties(mut connection: Connection) -> Result<(Connection, String), String> {
-    let statement = Statement::GetServiceProperties;
-    let rows = in_words(timeout(CONNECT_TIMEOUT, connection.query(statement, &[])).await)?;
-    let row = rows.first().ok_or("there are none")?;
-    let json: Json<&RawValue> = row.try_get(0).map_err(|error| with_sources(&error))?;
-    let json = json.0.get().to_owned();
-    Ok((connection, json))
-}
-
-/// The shards of a table. A database with an earlier version of the extension says nothing of them.
-pub async fn ask_for_shards(mut connection: Connection, table: &str) -> Result<(Connection, Vec<Shard>), String> {
-    if !connection.has_functions_of(4) {
-        return Ok((connection, Vec::new()));
-    }
-    let parameters: Parameters<'_> = &[&table];
-    let rows = in_words(timeout(CONNECT_TIMEOUT, connection.query(Statement::ShardMap, parameters)).await)?;
-    let shard = |row: &Row| {
-        Ok(Shard {
-            from_hash: row.try_get(0)?,
-            to_hash: row.try_get(1)?,
-            server: (row.try_get(2)?, row.try_get(3)?),
-            is_local: row.try_get(4)?,
-        })
-    };
-    let shards: Result<_, Error> = rows.iter().map(shard).collect();
-    Ok((connection, shards.map_err(|error| with_sources(&error))?))
+    Ok(connection)
 }
 
 /// An error, or no answer in time, as a text.

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use deadpool::managed::{Metrics, RecycleError, RecycleResult};
 use parking_lot::Mutex;
-use table_service_model::extension::Extension;
 use table_service_model::replication::Role;
 use tokio_postgres::CancelToken;
 
@@ -15,7 +14,6 @@ use super::connection::{Connection, Connector};
 use super::failover::Failover;
 use super::probe::Probe;
 use super::standbys::Secondary;
-use super::version::usable;
 
 /// A connection that was idle for longer is not used again: a firewall between may have dropped it.
 const IDLE_LIMIT: Duration = Duration::from_secs(300);
@@ -90,8 +88,8 @@ impl Manager {
         self.some_have_grown.load(Relaxed) && self.some_have_grown.swap(false, Relaxed)
     }
 
-    /// A new connection, and the version of the extension.
-    pub async fn open(&self) -> Result<(Connection, Option<Extension>), Refused> {
+    /// A new connection, over which the server was asked for the extension.
+    pub async fn open(&self) -> Result<Connection, Refused> {
         match &self.reach {
             Reach::Server(connector) => Ok(connector.open().await?),
             Reach::Primary(failover) => {
@@ -181,25 +179,22 @@ impl Manager {
     }
 }
 
-async fn open_primary(failover: &Failover, index: usize) -> Result<(Connection, Option<Extension>), String> {
+async fn open_primary(failover: &Failover, index: usize) -> Result<Connection, String> {
     let connector = failover.server(index).ok_or("there is no such server")?;
     let is_primary = |probe: &Probe| matches!(probe.status.role, Role::Primary(_));
-    let (connection, extension, probe) = connector.open_and_probe(is_primary).await?;
+    let (connection, probe) = connector.open_and_probe(is_primary).await?;
     failover.check(index, probe)?;
-    Ok((connection, extension))
+    Ok(connection)
 }
 
 /// Opens a connection to a standby. Another server may answer each time, so one that is away or unfit hides no other one.
-async fn open_standby(
-    connector: &Connector,
-    secondary: &Secondary,
-) -> Result<(Connection, Option<Extension>), Refused> {
+async fn open_standby(connector: &Connector, secondary: &Secondary) -> Result<Connection, Refused> {
     let begun = Instant::now();
     let mut problem: Option<Refused> = None;
     for _ in 0..STANDBY_TRIES {
         match connector.open_and_probe(|probe| secondary.admits(*probe).is_ok()).await {
-            Ok((connection, extension, probe)) => match secondary.admits(probe) {
-                Ok(()) => return Ok((connection, extension)),
+            Ok((connection, probe)) => match secondary.admits(probe) {
+                Ok(()) => return Ok(connection),
                 Err(unfit) => problem = Some(Refused::Unfit(unfit)),
             },
             // The problem of a server that answers says more.
@@ -220,8 +215,8 @@ impl deadpool::managed::Manager for Manager {
     /// A new connection, to a database with the extension in a version that this gateway knows.
     async fn create(&self) -> Result<Box<Connection>, Refused> {
         // In a box, because it is rare and large: it would be a part of every request.
-        let (connection, extension) = Box::pin(self.open()).await?;
-        usable(extension)?;
+        let connection = Box::pin(self.open()).await?;
+        connection.version.clone()?;
         Ok(Box::new(connection))
     }
 

@@ -25,4 +25,3 @@ pub use standbys::{OF_CITUS, Secondary, StandbyStatus};
 pub use statements::{Effect, LIBRARY, Nodes, PROBE, Statement};
 pub use text::{QueryError, failure, query_text};
 pub use types::{Bag, BagParameter, BatchOperation, Parameters, Timestamp};
-pub use version::usable;

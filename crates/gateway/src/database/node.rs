@@ -8,12 +8,9 @@ use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
 use parking_lot::Mutex;
 use table_service_connect::{Certificates, DatabaseUrl, Server};
-use table_service_model::extension::Extension;
 use table_service_model::filter::Dialect;
 
-use super::connection::{
-    CONNECT_TIMEOUT, Connection, Connector, ask_for_extension, ask_for_identity, ask_for_properties, ask_for_shards,
-};
+use super::connection::{CONNECT_TIMEOUT, Connection, Connector};
 use super::failover::Failover;
 use super::grouped_reads::GroupedReads;
 use super::manager::{Manager, Reach, Refused, STANDBY_TRIES, Superseded};
@@ -22,7 +19,6 @@ use super::probe::Probe;
 use super::probing::keep_probing;
 use super::standbys::Secondary;
 use super::types::Shard;
-use super::version::usable;
 use crate::reminder::Reminder;
 
 /// The size and the time limits of a pool, and the dialect of its connections' filters.
@@ -226,8 +222,7 @@ impl Node {
 
     /// Returns whether its database is distributed by Citus.
     pub async fn has_citus(&self) -> Result<bool, String> {
-        let (mut connection, _) = self.pool.manager().open().await?;
-        Ok(connection.probe().await?.has_citus)
+        Ok(self.pool.manager().open().await?.probe().await?.has_citus)
     }
 
     /// Returns whether it is a standby that serves the secondary endpoint.
@@ -351,57 +346,55 @@ impl Node {
 
     /// Connects as requests do.
     async fn try_to_reach(&self) -> Result<(), String> {
-        let (_, extension) = self.pool.manager().open().await?;
-        usable(extension)?;
+        self.pool.manager().open().await?.version?;
         self.was_reached.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// The extension, which may be one that this gateway cannot use.
-    pub async fn extension(&self) -> Result<Option<Extension>, String> {
+    /// The version of the extension, or why this gateway cannot use the database.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn version(&self) -> Result<Result<String, String>, String> {
         let mut aside = self.aside.lock().await;
-        let (connection, extension) = match self.take_open(&mut aside) {
-            Some(connection) => ask_for_extension(connection).await?,
+        let connection = match self.take_open(&mut aside) {
+            Some(mut connection) => {
+                connection.look_again().await?;
+                connection
+            }
             None => self.pool.manager().open().await?,
         };
+        let version = connection.version.clone();
         // Other statements run over it too.
-        let is_usable = usable(extension.clone()).is_ok();
-        *aside = is_usable.then_some(connection);
-        self.was_reached.fetch_or(is_usable, Ordering::Relaxed);
-        Ok(extension)
+        *aside = version.is_ok().then_some(connection);
+        self.was_reached.fetch_or(version.is_ok(), Ordering::Relaxed);
+        Ok(version)
     }
 
     /// What its server is.
     pub async fn identity(&self) -> Result<Identity, String> {
-        self.ask_aside(ask_for_identity).await
+        self.ask_aside(Connection::identity).await
     }
 
     /// The properties of the service, as JSON.
     pub async fn service_properties(&self) -> Result<String, String> {
-        self.ask_aside(ask_for_properties).await
+        self.ask_aside(Connection::service_properties).await
     }
 
     /// The shards of a table, if its database is distributed.
     pub async fn shard_map(&self, table: &str) -> Result<Vec<Shard>, String> {
-        self.ask_aside(async |connection| ask_for_shards(connection, table).await)
-            .await
+        self.ask_aside(async |connection| connection.shards(table).await).await
     }
 
     /// Asks over the separate connection. After an error it is not used again.
-    async fn ask_aside<T>(
-        &self,
-        ask: impl AsyncFnOnce(Connection) -> Result<(Connection, T), String>,
-    ) -> Result<T, String> {
+    async fn ask_aside<T>(&self, ask: impl AsyncFnOnce(&mut Connection) -> Result<T, String>) -> Result<T, String> {
         let mut aside = self.aside.lock().await;
-        let connection = match self.take_open(&mut aside) {
+        let mut connection = match self.take_open(&mut aside) {
             Some(connection) => connection,
-            None => {
-                let (connection, extension) = self.pool.manager().open().await?;
-                usable(extension)?;
-                connection
-            }
+            None => self.pool.manager().open().await?,
         };
-        let (connection, answer) = ask(connection).await?;
+        connection.version.clone()?;
+        let answer = ask(&mut connection).await?;
         *aside = Some(connection);
         Ok(answer)
     }

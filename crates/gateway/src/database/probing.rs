@@ -7,7 +7,6 @@ use tokio::time::sleep;
 
 use super::connection::{Connection, Connector};
 use super::probe::Probe;
-use super::version::usable;
 
 /// The time between two probes of a server. A probe is one statement.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -74,7 +73,8 @@ async fn probe(
         }
     }
     for _ in 0..tries {
-        match open(connector, accepts).await {
+        let opened = connector.open_and_probe(accepts).await;
+        match opened.and_then(|(connection, probe)| connection.version.clone().map(|_| (connection, probe))) {
             Ok((connection, probe)) => {
                 *known = Some(connection);
                 result = Ok(probe);
@@ -87,10 +87,4 @@ async fn probe(
         }
     }
     result
-}
-
-async fn open(connector: &Connector, accepts: &impl Fn(&Probe) -> bool) -> Result<(Connection, Probe), String> {
-    let (connection, extension, probe) = connector.open_and_probe(accepts).await?;
-    usable(extension)?;
-    Ok((connection, probe))
 }

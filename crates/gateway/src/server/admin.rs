@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 
 use crate::connection::body::Pending;
 use crate::connection::write_limit::WriteLimited;
-use crate::database::{Node, usable};
+use crate::database::Node;
 use crate::gateway::Gateway;
 use crate::request::Host;
 use crate::response::error::HINT;
@@ -210,7 +210,7 @@ async fn state(node: &Node, is_single: bool) -> Result<String, String> {
     if let Some(problem) = node.stranger() {
         return Err(format!("not asked: {problem}"));
     }
-    usable(node.extension().await.map_err(away)?)
+    node.version().await.map_err(away)?
 }
 
 fn misdirected() -> Response<Full<Bytes>> {

@@ -30,7 +30,7 @@ use crate::background::sweeper;
 use crate::config::{Config, ConfigError, ExplorerMode, LogFormat};
 use crate::connection::head_limit::LONG_BYTES;
 use crate::connection::tls::{Identity, hung_up};
-use crate::database::{Node, OF_CITUS, usable};
+use crate::database::{Node, OF_CITUS};
 use crate::gateway::hook::Hook;
 use crate::gateway::{Gateway, TimeLimits};
 use crate::limits::needs::ONE_REQUEST;
@@ -306,10 +306,8 @@ pub async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigErr
 /// reached, the gateway starts, tries again in the background, and answers 503 meanwhile.
 async fn check_database(tenant: Arc<Tenant>, node: Arc<Node>) -> Result<(), String> {
     let account = tenant.account.name();
-    let version = match node.extension().await {
-        Ok(extension) => {
-            usable(extension).map_err(|problem| format!("the account {account}, {}: {problem}", node.name))?
-        }
+    let version = match node.version().await {
+        Ok(version) => version.map_err(|problem| format!("the account {account}, {}: {problem}", node.name))?,
         Err(problem) => {
             node.leave_out(problem);
             return Ok(());
