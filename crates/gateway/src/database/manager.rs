@@ -44,9 +44,12 @@ pub enum Reach {
     },
 }
 
-/// Why there is no new connection.
+/// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum Refusal {
+    /// All are in use.
+    #[error("all connections are in use")]
+    Busy,
     /// The server cannot be reached or used.
     #[error("{0}")]
     Away(String),
@@ -55,15 +58,15 @@ pub enum Refused {
     Unfit(String),
 }
 
-impl From<String> for Refused {
-    fn from(problem: String) -> Refused {
-        Refused::Away(problem)
+impl From<String> for Refusal {
+    fn from(problem: String) -> Refusal {
+        Refusal::Away(problem)
     }
 }
 
-impl From<Refused> for String {
-    fn from(refused: Refused) -> String {
-        refused.to_string()
+impl From<Refusal> for String {
+    fn from(refusal: Refusal) -> String {
+        refusal.to_string()
     }
 }
 
@@ -89,7 +92,7 @@ impl Manager {
     }
 
     /// A new connection, over which the server was asked for the extension.
-    pub async fn open(&self) -> Result<Connection, Refused> {
+    pub async fn open(&self) -> Result<Connection, Refusal> {
         match &self.reach {
             Reach::Server(connector) => Ok(connector.open().await?),
             Reach::Primary(failover) => {
@@ -188,39 +191,39 @@ async fn open_primary(failover: &Failover, index: usize) -> Result<Connection, S
 }
 
 /// Opens a connection to a standby. Another server may answer each time, so one that is away or unfit hides no other one.
-async fn open_standby(connector: &Connector, secondary: &Secondary) -> Result<Connection, Refused> {
+async fn open_standby(connector: &Connector, secondary: &Secondary) -> Result<Connection, Refusal> {
     let begun = Instant::now();
-    let mut problem: Option<Refused> = None;
+    let mut problem: Option<Refusal> = None;
     for _ in 0..STANDBY_TRIES {
         match connector.open_and_probe(|probe| secondary.admits(*probe).is_ok()).await {
             Ok((connection, probe)) => match secondary.admits(probe) {
                 Ok(()) => return Ok(connection),
-                Err(unfit) => problem = Some(Refused::Unfit(unfit)),
+                Err(unfit) => problem = Some(Refusal::Unfit(unfit)),
             },
             // The problem of a server that answers says more.
-            Err(away) => problem = problem.or(Some(Refused::Away(away))),
+            Err(away) => problem = problem.or(Some(Refusal::Away(away))),
         }
         if begun.elapsed() > STANDBY_TIME {
             break;
         }
     }
-    Err(problem.unwrap_or_else(|| Refused::Away("it was not probed".to_owned())))
+    Err(problem.unwrap_or_else(|| Refusal::Away("it was not probed".to_owned())))
 }
 
 impl deadpool::managed::Manager for Manager {
     // In a box, because a connection is moved with each lease and is large.
     type Type = Box<Connection>;
-    type Error = Refused;
+    type Error = Refusal;
 
     /// A new connection, to a database with the extension in a version that this gateway knows.
-    async fn create(&self) -> Result<Box<Connection>, Refused> {
+    async fn create(&self) -> Result<Box<Connection>, Refusal> {
         // In a box, because it is rare and large: it would be a part of every request.
         let connection = Box::pin(self.open()).await?;
         connection.version.clone()?;
         Ok(Box::new(connection))
     }
 
-    async fn recycle(&self, connection: &mut Box<Connection>, metrics: &Metrics) -> RecycleResult<Refused> {
+    async fn recycle(&self, connection: &mut Box<Connection>, metrics: &Metrics) -> RecycleResult<Refusal> {
         let is_usable = metrics.last_used() < IDLE_LIMIT && !connection.has_grown() && connection.is_open();
         // In a box, as above.
         if is_usable && (self.is_right(connection) || Box::pin(self.is_right_now(connection)).await) {

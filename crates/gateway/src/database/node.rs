@@ -13,7 +13,7 @@ use table_service_model::filter::Dialect;
 use super::connection::{CONNECT_TIMEOUT, Connection, Connector};
 use super::failover::Failover;
 use super::grouped_reads::GroupedReads;
-use super::manager::{Manager, Reach, Refused, STANDBY_TRIES, Superseded};
+use super::manager::{Manager, Reach, Refusal, STANDBY_TRIES, Superseded};
 use super::membership::Identity;
 use super::probe::Probe;
 use super::probing::keep_probing;
@@ -83,15 +83,6 @@ struct Presence {
     pause: Duration,
     /// When it came back.
     back: Instant,
-}
-
-/// Why there is no connection.
-pub enum Refusal {
-    /// All are in use.
-    Busy,
-    Away(String),
-    /// It can be reached, and must not serve reads now.
-    Unfit(String),
 }
 
 /// A connection for one statement. It goes back when this is dropped.
@@ -239,8 +230,7 @@ impl Node {
                 self.timeouts.fetch_add(1, Ordering::Relaxed);
                 Err(Refusal::Busy)
             }
-            Err(PoolError::Backend(Refused::Away(problem))) => Err(Refusal::Away(problem)),
-            Err(PoolError::Backend(Refused::Unfit(problem))) => Err(Refusal::Unfit(problem)),
+            Err(PoolError::Backend(refusal)) => Err(refusal),
             Err(error) => Err(Refusal::Away(error.to_string())),
         }
     }

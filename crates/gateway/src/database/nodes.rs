@@ -10,8 +10,9 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::grouped_reads::GroupedReads;
+use super::manager::Refusal;
 use super::membership::check;
-use super::node::{Lease, Node, Refusal};
+use super::node::{Lease, Node};
 use super::shard_maps::ShardMaps;
 use super::standbys::{Secondary, StandbyStatus};
 use super::statements::Nodes;
@@ -140,7 +141,8 @@ impl Database {
         }
     }
 
-    /// A connection for one statement of a request to an endpoint.
+    /// A connection for one statement of a request to an endpoint. If a node or a standby cannot be reached, another one is
+    /// tried, as far as the statement may go there.
     ///
     /// # Errors
     /// `ServerBusy`.
@@ -150,45 +152,47 @@ impl Database {
         nodes: Nodes,
         owner: Option<usize>,
     ) -> Result<Lease, Failure> {
-        match (&self.standbys, endpoint) {
-            (Some(standbys), Endpoint::Secondary) => self.standby_connection(standbys).await,
-            _ => self.connection(nodes, owner).await,
-        }
-    }
-
-    /// A connection to the standby with the fewest statements, of those that serve reads.
-    async fn standby_connection(&self, standbys: &Standbys) -> Result<Lease, Failure> {
-        let mut tried: Vec<usize> = Vec::new();
-        let mut problem = None;
-        loop {
-            let first = self.next.fetch_add(1, Ordering::Relaxed) % standbys.nodes.len().max(1);
-            let all = standbys.nodes.iter().enumerate();
-            let serving = all
-                .cycle()
-                .skip(first)
-                .take(standbys.nodes.len())
-                .filter(|(index, node)| {
-                    !tried.contains(index) && standbys.secondary.is_serving(*index) && !node.is_away()
-                });
-            let Some((index, node)) = serving.min_by_key(|(_, node)| node.load()) else {
-                let problem = problem.unwrap_or_else(|| standbys.secondary.why_none());
-                return Err(busy(format!("No standby can serve reads: {problem}")));
-            };
+        let standbys = self.standbys.as_ref().filter(|_| endpoint == Endpoint::Secondary);
+        let (mut tried, mut problem) = (Vec::new(), None);
+        while let Some(node) = match standbys {
+            Some(standbys) => self.choose_standby(standbys, &tried),
+            None => self.choose(nodes, owner, &tried),
+        } {
             match node.connection().await {
                 Ok(lease) => return Ok(lease),
-                Err(Refusal::Busy) => return Err(busy("All connections to the standby are in use".to_owned())),
+                Err(Refusal::Busy) => {
+                    let name = if standbys.is_some() { "standby" } else { "database" };
+                    return Err(busy(format!("All connections to the {name} are in use")));
+                }
                 Err(Refusal::Away(reason)) => {
                     node.leave_out(reason.clone());
                     problem = Some(reason);
-                    tried.push(index);
                 }
-                // Other connections to it may lead to another server.
-                Err(Refusal::Unfit(reason)) => {
-                    problem = Some(reason);
-                    tried.push(index);
-                }
+                // Other connections to this standby may lead to another server.
+                Err(Refusal::Unfit(reason)) => problem = Some(reason),
             }
+            tried.push(node);
         }
+        Err(busy(match standbys {
+            Some(standbys) => {
+                let problem = problem.unwrap_or_else(|| standbys.secondary.why_none());
+                format!("No standby can serve reads: {problem}")
+            }
+            None => {
+                let problem = problem.or_else(|| self.first.problem()).unwrap_or_default();
+                format!("The database cannot be reached: {problem}")
+            }
+        }))
+    }
+
+    /// The standby with the fewest statements, of those that serve reads and were not tried.
+    fn choose_standby<'s>(&self, standbys: &'s Standbys, tried: &[&Arc<Node>]) -> Option<&'s Arc<Node>> {
+        let count = standbys.nodes.len();
+        let first = self.next.fetch_add(1, Ordering::Relaxed) % count.max(1);
+        let all = standbys.nodes.iter().enumerate().cycle().skip(first).take(count);
+        let serving = all
+            .filter(|(index, node)| !is_among(tried, node) && standbys.secondary.is_serving(*index) && !node.is_away());
+        serving.map(|(_, node)| node).min_by_key(|node| node.load())
     }
 
     /// All nodes, the first one first.
@@ -196,47 +200,16 @@ impl Database {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// A connection for one statement. If a node cannot be reached, another one is tried, as far as the statement may go there.
-    ///
-    /// # Errors
-    /// `ServerBusy`.
-    async fn connection(&self, nodes: Nodes, owner: Option<usize>) -> Result<Lease, Failure> {
-        let mut tried = Vec::new();
-        let mut problem = String::new();
-        while let Some(node) = self.choose(nodes, owner, &tried, &mut problem) {
-            match node.connection().await {
-                Ok(lease) => return Ok(lease),
-                Err(Refusal::Busy) => return Err(busy("All connections to the database are in use".to_owned())),
-                Err(Refusal::Away(reason) | Refusal::Unfit(reason)) => {
-                    node.leave_out(reason.clone());
-                    problem = reason;
-                    tried.push(node);
-                }
-            }
-        }
-        Err(busy(format!("The database cannot be reached: {problem}")))
-    }
-
     /// The node for a statement: of those that can be reached, the one that has its partition, or else the one with the fewest
-    /// statements. `None` if there is none that was not tried; then `problem` says why.
-    fn choose(
-        &self,
-        nodes: Nodes,
-        owner: Option<usize>,
-        tried: &[&Arc<Node>],
-        problem: &mut String,
-    ) -> Option<&Arc<Node>> {
+    /// statements. `None` if there is none that was not tried.
+    fn choose(&self, nodes: Nodes, owner: Option<usize>, tried: &[&Arc<Node>]) -> Option<&Arc<Node>> {
         // A single node is always tried, so that it is used again as soon as it is back.
         if self.others.is_empty() {
             return tried.is_empty().then_some(&self.first);
         }
         if nodes == Nodes::First {
             // One of several is not tried while it is away: many requests need it, and each of them would wait.
-            if let Some(known) = self.first.problem() {
-                *problem = known;
-                return None;
-            }
-            return tried.is_empty().then_some(&self.first);
+            return (tried.is_empty() && self.first.problem().is_none()).then_some(&self.first);
         }
         if tried.is_empty()
             && let Some(owner) = owner.and_then(|owner| self.nodes().nth(owner))
@@ -247,7 +220,7 @@ impl Database {
         let count = 1 + self.others.len();
         let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
         let left = self.nodes().cycle().skip(first).take(count);
-        let mut left = left.filter(|node| !tried.iter().any(|other| Arc::ptr_eq(node, other)));
+        let mut left = left.filter(|node| !is_among(tried, node));
         let present = left
             .clone()
             .filter(|node| !node.is_away())
@@ -255,6 +228,10 @@ impl Database {
         // If all are away, one of them is tried.
         present.or_else(|| left.find(|node| tried.is_empty() && node.stranger().is_none()))
     }
+}
+
+fn is_among(nodes: &[&Arc<Node>], node: &Arc<Node>) -> bool {
+    nodes.iter().any(|other| Arc::ptr_eq(node, other))
 }
 
 fn busy(reason: String) -> Failure {

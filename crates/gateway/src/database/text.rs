@@ -8,7 +8,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
 
 use super::error::Diagnosis;
-use super::node::{Node, Refusal};
+use super::manager::Refusal;
+use super::node::Node;
 use super::types::Parameters;
 use crate::failure::Failure;
 
