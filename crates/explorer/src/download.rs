@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::TryStreamExt;
+use futures_util::stream::poll_fn;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{Response, StatusCode};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -128,9 +128,11 @@ impl Downloads {
             .collect();
         // An error of the first page is an answer. One of a later page cuts the download.
         let first = export.rows(TOP).await?;
-        let (sender, receiver) = mpsc::channel(1);
+        let (sender, mut receiver) = mpsc::channel::<io::Result<Bytes>>(1);
         tokio::spawn(export.send(form, first, sender));
-        let mut response = with(StatusCode::OK, content_type, Stream(receiver).boxed_unsync());
+        let parts = poll_fn(move |context| receiver.poll_recv(context));
+        let body = StreamBody::new(parts.map_ok(Frame::data)).boxed_unsync();
+        let mut response = with(StatusCode::OK, content_type, body);
         if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{table}.{ending}\"")) {
             response.headers_mut().insert(CONTENT_DISPOSITION, value);
         }
@@ -299,21 +301,4 @@ fn refuse_formulas(entity: &ParsedEntity) -> Result<(), Problem> {
 
 fn failed(error: impl std::fmt::Display) -> Problem {
     Problem::internal(error.to_string())
-}
-
-/// A body whose parts come one by one.
-struct Stream(mpsc::Receiver<io::Result<Bytes>>);
-
-impl hyper::body::Body for Stream {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        self.0
-            .poll_recv(context)
-            .map(|part| part.map(|part| part.map(Frame::data)))
-    }
 }
