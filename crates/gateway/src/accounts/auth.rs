@@ -13,9 +13,11 @@ use crate::limits::shares::Share;
 use crate::request::Head;
 use crate::request::target::Target;
 
-/// Checks the credentials of a request and returns their grant. `challenged` says whether refused clients get a challenge.
-/// `other_issuer` may take a token for an account without an issuer. `permit` takes a permit to run for a request that needs the
-/// database. Only a request with a right signature needs it, so that the answers to all others do not depend on the account.
+/// Checks the credentials of a request and returns their grant.
+///
+/// `challenged` says whether refused clients get a challenge. `other_issuer` may take a token for an account without an
+/// issuer. `permit` takes a permit to run for a request that needs the database. Only a request with a right signature
+/// needs it, so that the answers to all others do not depend on the account.
 ///
 /// # Errors
 /// For credentials that are missing, wrong, or not valid for this client.

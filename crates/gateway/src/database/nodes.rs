@@ -141,8 +141,8 @@ impl Database {
         }
     }
 
-    /// A connection for one statement of a request to an endpoint. If a node or a standby cannot be reached, another one is
-    /// tried, as far as the statement may go there.
+    /// A connection for one statement of a request to an endpoint. If a node or a standby cannot be reached, another one
+    /// is tried, as far as the statement may go there.
     ///
     /// # Errors
     /// `ServerBusy`.
