@@ -82,7 +82,7 @@ fn name(text: &str) -> pg_sys::NameData {
     let mut name = pg_sys::NameData::default();
     let room = name.data.len() - 1;
     for (to, &byte) in name.data.iter_mut().take(room).zip(text.as_bytes()) {
-        *to = byte.cast_signed();
+        *to = std::ffi::c_char::from_ne_bytes([byte]);
     }
     name
 }
