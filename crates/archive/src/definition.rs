@@ -27,6 +27,12 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// The access policies, if there are any.
+    pub fn some_policies(&self) -> Option<&Value> {
+        let is_list = |policies: &&Value| policies.as_array().is_some_and(|list| !list.is_empty());
+        self.policies.as_ref().filter(is_list)
+    }
+
     /// Returns whether an archive may have it.
     pub fn is_small(&self) -> bool {
         self.indexes.len() + self.expiry.len() <= MOST_INDEXES

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
 use table_service_archive::Definition;
 
 use crate::failure::Failure;
@@ -22,25 +21,28 @@ pub async fn restore(
 ) -> Result<bool, Failure> {
     let mut lacks = false;
     for table in tables {
-        let made = match make(target, table).await {
+        let known = definitions.get(table);
+        let made = match target {
+            Target::Sql(database) => {
+                database
+                    .create_defined(table, known.unwrap_or(&Definition::default()))
+                    .await
+            }
+            Target::Rest(_) | Target::Files(_) => make(target, table, known).await,
+        };
+        let undone = match made {
             Err(failure) if failure.is_of_table => continue,
             made => made?,
         };
-        if !made {
-            continue;
-        }
-        let Some(definition) = definitions.get(table) else {
-            report.note(format!(
-                "{table}: the archive does not know its access policies, property indexes and expiry."
-            ));
-            continue;
+        let Some(undone) = undone else { continue };
+        let unknown = match known {
+            None => Some("the archive does not know its access policies, property indexes and expiry."),
+            Some(known) if known.policies.is_none() => Some("the role of the archive did not see its access policies."),
+            Some(_) => None,
         };
-        if definition.policies.is_none() {
-            report.note(format!(
-                "{table}: the role of the archive did not see its access policies."
-            ));
-        }
-        let undone = define(target, table, definition).await?;
+        report
+            .notes
+            .extend(unknown.map(|unknown| format!("{table}: {unknown}")));
         lacks |= !undone.is_empty() && !matches!(target, Target::Files(_));
         for what in undone {
             report.note(format!("{table} lacks {what}."));
@@ -49,35 +51,27 @@ pub async fn restore(
     Ok(lacks)
 }
 
-/// Makes a table, and returns whether it was not there.
-async fn make(target: &Target, table: &str) -> Result<bool, Failure> {
-    let is_there = target.has(table).await? == Some(true);
-    if !is_there {
-        target.create(table).await?;
+/// Makes a table of a service, or nothing for a file, and gives it what it had. Returns what it lacks; `None` if it was there.
+async fn make(target: &Target, table: &str, known: Option<&Definition>) -> Result<Option<Vec<String>>, Failure> {
+    if target.has(table).await? == Some(true) {
+        return Ok(None);
     }
-    Ok(!is_there)
-}
-
-/// Gives a new table what it had. Returns what it lacks then.
-async fn define(target: &Target, table: &str, definition: &Definition) -> Result<Vec<String>, Failure> {
+    target.create(table).await?;
     let mut undone = Vec::new();
-    let is_list = |policies: &&Value| policies.as_array().is_some_and(|list| !list.is_empty());
-    if let Some(policies) = definition.policies.as_ref().filter(is_list) {
+    let Some(definition) = known else {
+        return Ok(Some(undone));
+    };
+    if let Some(policies) = definition.some_policies() {
         match target.set_policies(table, &policies.to_string()).await {
             Ok(true) => {}
             Ok(false) => undone.push("its access policies, which the target cannot hold".to_owned()),
             Err(failure) => undone.push(format!("its access policies: {failure}")),
         }
     }
-    match target {
-        Target::Sql(database) => undone.extend(database.define(table, definition).await?),
-        Target::Rest(_) | Target::Files(_) => {
-            let properties = definition.indexes.iter();
-            undone.extend(properties.map(|name| format!("the property index on {name:?}, which only a database has")));
-            if !definition.expiry.is_empty() {
-                undone.push("its expiry, which only a database has".to_owned());
-            }
-        }
+    let indexes = definition.indexes.iter();
+    undone.extend(indexes.map(|name| format!("the property index on {name:?}, which only a database has")));
+    if !definition.expiry.is_empty() {
+        undone.push("its expiry, which only a database has".to_owned());
     }
-    Ok(undone)
+    Ok(Some(undone))
 }

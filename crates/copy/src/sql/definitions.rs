@@ -1,7 +1,9 @@
 //! What tables have beside their entities: access policies, property indexes, an expiry.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
+use serde_json::Value;
 use table_service_archive::{Definition, Expiry};
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
@@ -95,23 +97,58 @@ impl Database {
         Ok(found)
     }
 
-    /// Gives a new table its property indexes and its expiry. Returns what it could not get, and why.
-    pub async fn define(&self, table: &str, definition: &Definition) -> Result<Vec<String>, Failure> {
+    /// Makes a table with its access policies, property indexes and expiry, in one transaction: nobody else sees the table before it has them, so
+    /// its name is that of no other one meanwhile. Returns what it could not get, and why; `None` if the table was there.
+    pub async fn create_defined(&self, table: &str, definition: &Definition) -> Result<Option<Vec<String>>, Failure> {
+        const CREATE: &str = "SELECT table_service.create_table($1::pg_catalog.text, false)";
+        const POLICIES: &str =
+            "SELECT table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)";
         const INDEX: &str =
             "SELECT table_service.create_property_index($1::pg_catalog.text, $2::pg_catalog.text, false)";
         const EXPIRY: &str = "SELECT table_service.set_expiry($1::pg_catalog.text, $2::pg_catalog.text, \
                               $3::pg_catalog.int8 * pg_catalog.interval '1 second', false)";
-        let mut undone = Vec::new();
-        for property in &definition.indexes {
-            if let Err(failure) = self.run(INDEX, &[&table, &property]).await {
-                undone.push(format!("the property index on {property:?}: {failure}"));
+        // After a commit whose answer did not come the table is there.
+        let made = Mutex::new(None);
+        let make = async |client: &Connection| {
+            if self.relation(client, table).await?.is_some() {
+                return Ok(());
             }
-        }
-        for Expiry { property, seconds } in &definition.expiry {
-            if let Err(failure) = self.run(EXPIRY, &[&table, property, seconds]).await {
-                undone.push(format!("the expiry: {failure}"));
+            client.batch_execute("BEGIN").await?;
+            match client.query(CREATE, &[&table]).await.map_err(SqlError::from) {
+                Err(error) if error.code() == Some(&SqlState::DUPLICATE_TABLE) => {
+                    return Ok(client.batch_execute("ROLLBACK").await?);
+                }
+                created => drop(created?),
             }
-        }
-        Ok(undone)
+            let policies = definition.some_policies().map(Value::to_string);
+            let mut undone = Vec::new();
+            let mut parts: Vec<(String, &str, Vec<&(dyn ToSql + Sync)>)> = Vec::new();
+            parts.extend(
+                policies
+                    .iter()
+                    .map(|json| ("its access policies".to_owned(), POLICIES, vec![json as _])),
+            );
+            let indexes = definition.indexes.iter();
+            parts.extend(indexes.map(|name| (format!("the property index on {name:?}"), INDEX, vec![name as _])));
+            for Expiry { property, seconds } in &definition.expiry {
+                parts.push(("the expiry".to_owned(), EXPIRY, vec![property, seconds]));
+            }
+            for (part, statement, parameters) in parts {
+                let parameters = [&[&table as _], parameters.as_slice()].concat();
+                client.batch_execute("SAVEPOINT part").await?;
+                match client.query(statement, &parameters).await.map_err(SqlError::from) {
+                    Err(error) if !error.is_passing() && error.code().is_some() => {
+                        client.batch_execute("ROLLBACK TO SAVEPOINT part").await?;
+                        undone.push(format!("{part}: {}", self.failure(&error)));
+                    }
+                    done => drop(done?),
+                }
+            }
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(undone);
+            client.batch_execute("COMMIT").await?;
+            Ok(())
+        };
+        self.again(|| self.on_kept(make)).await?;
+        Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }

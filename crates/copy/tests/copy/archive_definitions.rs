@@ -1,10 +1,10 @@
 //! What a table has beside its entities is in the archive, and a restore that makes the table gives it back or says what is missing.
 
 use system_tests::gateway::url;
-use system_tests::{Cluster, Database, Session};
+use system_tests::{Cluster, Database, Session, wait_until};
 
 use crate::archive::{Kept, moment};
-use crate::program::{Place, database_url, ends_with, text};
+use crate::program::{Place, database_url, ends_with, start, text};
 
 const DEFINE: &str = "SELECT set_access_policies('Orders', '[{\"Id\": \"readers\", \"Permission\": \"r\"}]'); \
                       SELECT create_property_index('Orders', 'Total'); SELECT create_property_index('Orders', 'Größe'); \
@@ -79,6 +79,38 @@ fn a_table_that_is_made_again_has_its_policies_indexes_and_expiry() {
         &["--table", "Orders", "--on-conflict", "replace"],
     );
     assert_eq!(definition(&there, "Orders"), before);
+}
+
+/// Nobody can give the name of a new table to another one before the new one has what it had.
+#[test]
+fn a_table_that_is_made_again_is_seen_when_it_has_all_of_it() {
+    let kept = Kept::new(&["Orders"]);
+    kept.session.run(DEFINE);
+    kept.archive(&[]);
+    let other = Database::new();
+    let [there, locking] = [(); 2].map(|()| session(&other));
+    locking.run("BEGIN; LOCK TABLE access_policies IN SHARE MODE");
+    let (path, to) = (kept.path(), database_url(&other));
+    let restore = [
+        "restore",
+        "--quiet",
+        "--from",
+        text(&path),
+        "--at",
+        "latest",
+        "--to",
+        &to,
+    ];
+    let mut restoring = start(&restore);
+    wait_until("the restore waits", || {
+        there.text(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
+        ) == "1"
+    });
+    assert_eq!(there.text("SELECT count(*) FROM query_tables()"), "0");
+    locking.run("COMMIT");
+    assert_eq!(restoring.wait().unwrap().code(), Some(0));
+    assert_eq!(definition(&there, "Orders"), definition(&kept.session, "Orders"));
 }
 
 #[test]
