@@ -88,10 +88,14 @@ pub fn point(manifest: &Manifest, at: At, allow_gaps: bool, first_later: &mut Fi
         return Ok(Point::end_of(last));
     };
     let outside = || {
+        let last = manifest.last();
+        let hint = match moment > last {
+            true => ". Run archive first: it adds what has been done since then",
+            false => "",
+        };
         format!(
-            "{moment} is outside of what the archive has: the first moment that can be restored is {}, and the last one {}",
-            manifest.floor.moment,
-            manifest.last()
+            "{moment} is outside of what the archive has: the first moment that can be restored is {}, and the last one {last}{hint}",
+            manifest.floor.moment
         )
     };
     if moment < manifest.floor.moment {
