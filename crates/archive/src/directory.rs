@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use table_service_command_line::failure::Failure;
+use table_service_command_line::failure::{Failure, exit};
 use table_service_command_line::files as created;
 
 use crate::manifest::Manifest;
@@ -158,8 +158,16 @@ impl Directory {
                 is_earlier: true,
             }),
             (Ok(None), Ok(None)) => None,
-            (Err(problem), _) => return Err(self.failed(&named(&newest, &problem))),
-            (_, Err(problem)) => return Err(self.failed(&named(&earlier, &problem))),
+            (newer, older) => {
+                let of = |path, read: Result<_, String>| read.err().map(|problem| named(path, &problem));
+                let problems: Vec<String> = [of(&newest, newer), of(&earlier, older)]
+                    .into_iter()
+                    .flatten()
+                    .collect();
+                let mut failure = self.failed(&problems.join("; "));
+                failure.code = exit::DIFFERENT;
+                return Err(failure);
+            }
         })
     }
 

@@ -72,16 +72,25 @@ impl Archive {
         })
     }
 
+    /// What the archive does not have. The newest manifest may have it, if that is damaged.
     fn failed(&self, problem: &dyn std::fmt::Display) -> Failure {
-        self.directory.failed(problem)
+        match self.found.damage.as_ref().filter(|_| self.found.is_earlier) {
+            Some(damage) => self.damaged(&format!("{problem}. {damage}")),
+            None => self.directory.failed(problem),
+        }
+    }
+
+    fn damaged(&self, problem: &str) -> Failure {
+        let mut failure = self.directory.failed(&problem);
+        failure.code = exit::DIFFERENT;
+        failure
     }
 
     fn lacking(&self, Lacking { what, is_damage }: &Lacking) -> Failure {
-        let mut failure = self.failed(what);
-        if *is_damage {
-            failure.code = exit::DIFFERENT;
+        match is_damage {
+            true => self.damaged(what),
+            false => self.failed(what),
         }
-        failure
     }
 
     fn point(&self, checker: &Checker<'_>, at: At, allow_gaps: bool) -> Result<Point, Lacking> {

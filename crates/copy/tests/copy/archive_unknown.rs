@@ -115,6 +115,91 @@ fn a_damaged_file_of_a_table_does_not_stop_the_others() {
     succeeds(&[&restore[..], &["--table", "Others", "--as", "Again"]].concat());
 }
 
+/// Without a manifest nothing is known, and that is damage.
+#[test]
+fn an_archive_whose_manifests_cannot_be_read_is_damaged() {
+    let kept = Kept::new(&["Orders"]);
+    kept.archive(&[]);
+    kept.then("SELECT insert_entity('Orders', 'p', '1', '{}')");
+    kept.archive(&[]);
+    let (path, to) = (kept.path(), kept.directory.path().join("restored"));
+    let path = text(&path);
+    let restore = ["restore", "--from", path, "--at", "latest", "--to", text(&to)];
+    let commands = [
+        &["archive", "--verify", path][..],
+        &["archive", "--list", path],
+        &["history", "--from", path, "--table", "Orders", "--filter", "true"],
+        &restore,
+        &[&restore[..], &["--allow-gaps"]].concat(),
+    ];
+    let named = ["v1-manifest.jsonl.zst", "v1-manifest-before.jsonl.zst"];
+    for name in named {
+        std::fs::write(kept.path().join(name), "damaged").unwrap();
+    }
+    for command in commands {
+        let said = ends_with(4, command);
+        assert!(named.iter().all(|name| said.contains(name)), "{said}");
+    }
+    let from = crate::program::database_url(&kept.database);
+    let said = ends_with(4, &["archive", "--from", &from, "--to", path]);
+    assert!(said.contains(named[0]), "{said}");
+    assert!(!to.exists());
+}
+
+/// The status is 0, because the user has asked for it, and each gap is named.
+#[test]
+fn what_is_restored_over_gaps_is_named() {
+    let kept = Kept::new(&["Orders"]);
+    kept.archive(&[]);
+    kept.then("SELECT insert_entity('Orders', 'p', '1', '{}')");
+    kept.archive(&[]);
+    let end = kept.then("SELECT insert_entity('Orders', 'p', '2', '{}')");
+    kept.archive(&[]);
+    std::fs::remove_file(file_of(&kept.path(), "-segment-")).unwrap();
+    let (path, to) = (kept.path(), kept.directory.path().join("restored"));
+    let restore = ["restore", "--from", text(&path), "--at", &end, "--to", text(&to)];
+    assert!(ends_with(4, &restore).contains("--allow-gaps"));
+    let said = succeeds(&[&restore[..], &["--allow-gaps"]].concat());
+    assert!(
+        said.contains("the table Orders: the segment") && said.contains("is missing or damaged"),
+        "{said}"
+    );
+    assert!(to.join("Orders.jsonl").exists());
+}
+
+/// A moment behind the last run is asked for often. The error says how to get it.
+#[test]
+fn a_moment_after_the_last_run_takes_another_run() {
+    let kept = Kept::new(&["Orders"]);
+    kept.archive(&[]);
+    let late = kept.then("SELECT insert_entity('Orders', 'p', '1', '{}')");
+    let (path, to) = (kept.path(), kept.directory.path().join("restored"));
+    let restore = |at| {
+        [
+            "restore",
+            "--quiet",
+            "--from",
+            text(&path),
+            "--to",
+            text(&to),
+            "--at",
+            at,
+        ]
+    };
+    let said = ends_with(1, &restore(&late));
+    assert!(
+        said.contains("and the last one") && said.contains("Run archive first"),
+        "{said}"
+    );
+    let said = ends_with(1, &restore("2020-01-01T00:00:00Z"));
+    assert!(
+        said.contains("the first moment") && !said.contains("Run archive"),
+        "{said}"
+    );
+    kept.archive(&[]);
+    succeeds(&restore(&late));
+}
+
 /// A table's name is that of another one later. Each version is shown under the name that its table had then.
 #[test]
 fn a_history_shows_what_has_become_of_a_table() {
