@@ -49,6 +49,12 @@ impl Selection {
         ) && comparisons(self.filter.expression()) + COMPARISONS_OF_A_RANGE <= MOST_COMPARISONS
     }
 
+    /// The one partition in which all entities are that pass, if there is one.
+    pub fn partition(&self) -> Option<String> {
+        Plan::new(self.filter.clone()).partition().map(str::to_owned)
+    }
+
+    /// Returns whether an entity passes.
     pub fn selects(&self, record: &Record) -> bool {
         self.predicate.matches(&record.as_entity())
     }

@@ -119,7 +119,7 @@ impl Level {
         self.writing.create(table).await?;
         let gone = || Failure::of_table(format!("{}: the table {table} is gone.", self.writing.name));
         let leveller = Leveller::open(&self.writing, table).await?.ok_or_else(gone)?;
-        let snapshot = || SqlSource::of_everything(self.reading.clone(), leveller.oid());
+        let snapshot = || SqlSource::of_everything(self.reading.clone(), leveller.oid(), self.selection.partition());
         let now = self.reading.again(snapshot).await?;
         let (then_sender, then) = channel(1);
         let (now_sender, now_chunks) = channel(1);

@@ -169,7 +169,7 @@ impl ChangeFeed {
         }
         // Who has written to the table has committed and can be seen, and nobody writes to it now. So this snapshot has what committed
         // before the position, and what commits behind it comes with the feed.
-        let source = SqlSource::of_everything(self.database.clone(), oid).await?;
+        let source = SqlSource::of_everything(self.database.clone(), oid, None).await?;
         let place = row(&client, WHERE, &[&name]).await?;
         let frozen = Frozen {
             source,

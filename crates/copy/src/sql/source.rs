@@ -34,6 +34,8 @@ pub struct SqlSource {
     since: Option<Ticks>,
     /// The only table, by its OID, and with entities that have expired and are still stored.
     only: Option<u32>,
+    /// The only partition.
+    partition: Option<String>,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     /// Whether there was a snapshot that is gone.
     is_renewed: AtomicBool,
@@ -51,15 +53,17 @@ impl SqlSource {
             database,
             since,
             only: None,
+            partition: None,
             snapshot: Mutex::new(None),
             is_renewed: AtomicBool::new(false),
         }
     }
 
-    /// Everything that is stored in a table, as it is now.
-    pub async fn of_everything(database: Database, oid: u32) -> Result<SqlSource, SqlError> {
+    /// Everything that is stored in a table, or in a partition of it, as it is now.
+    pub async fn of_everything(database: Database, oid: u32, partition: Option<String>) -> Result<SqlSource, SqlError> {
         let source = SqlSource {
             only: Some(oid),
+            partition,
             ..SqlSource::new(database, None)
         };
         source.snapshot().await?;
@@ -353,6 +357,11 @@ impl SqlSource {
             )
         };
         let mut conditions = Vec::new();
+        conditions.extend(
+            self.partition
+                .iter()
+                .map(|key| format!("partition_key = {}", literal(key))),
+        );
         conditions.extend(after.map(|key| compare(">", key)));
         conditions.extend(until.as_ref().map(|key| compare("<=", key)));
         conditions.extend(
