@@ -125,7 +125,7 @@ impl Report {
         ));
         if sum.new_timestamps > 0 {
             lines.push(format!(
-                "{} of {} entities have a new Timestamp: the target does not take the source's.",
+                "{} of {} entities have a new Timestamp: a database gives one to an entity that it replaces, a service to every entity.",
                 sum.new_timestamps, sum.written
             ));
         }

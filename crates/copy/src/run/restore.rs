@@ -12,7 +12,7 @@ use crate::archived::ArchiveSource;
 use crate::cli::RestoreArguments;
 use crate::failure::{Failure, exit};
 use crate::interrupt::stop_on_signal;
-use crate::peer::Source;
+use crate::peer::{Source, Target};
 use crate::pipeline::{CopyContext, Pace, room};
 use crate::places::print;
 use crate::printable::tell;
@@ -129,6 +129,9 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         table: table.clone(),
         reason: failure.to_string(),
     }));
+    if matches!(copy.target, Target::Sql(_)) && report.sum().new_timestamps > 0 {
+        report.note("--as-it-was leaves entities that are equal as they are, with their Timestamps.");
+    }
     report.seconds = begin.elapsed().as_secs_f64();
     let interrupted = copy.stop.load(Ordering::Relaxed);
     if interrupted {

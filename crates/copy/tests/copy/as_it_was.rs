@@ -107,6 +107,59 @@ fn only_what_a_filter_selects_becomes_what_it_was() {
     assert_eq!(after, properties(&before));
 }
 
+/// Of one partition the others are not read.
+#[test]
+fn a_partition_becomes_what_it_was_whatever_the_others_have() {
+    let kept = Kept::new(&[]);
+    kept.session.run(
+        "CREATE TABLE table_service_data.\"Orders\" OF table_service.entity (PRIMARY KEY (partition_key, row_key))",
+    );
+    kept.session
+        .run("SELECT insert_entity('Orders', p, '1', '{}') FROM unnest('{a,b,c}'::text[]) AS p");
+    kept.archive(&[]);
+    let moment = kept.then("SELECT 1");
+    kept.then("DELETE FROM table_service_data.\"Orders\" WHERE partition_key = 'b'");
+    kept.then("SELECT insert_entity('Orders', 'b', '2', '{}')");
+    kept.archive(&[]);
+    // It is no entity, so whoever reads it ends.
+    kept.session
+        .run("UPDATE table_service_data.\"Orders\" SET properties = NULL WHERE partition_key = 'a'");
+    ends_with(
+        1,
+        &restored(&kept, &moment, &[])
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>(),
+    );
+    let said = run(
+        0,
+        &restored(&kept, &moment, &["--filter", "PartitionKey eq 'b' and RowKey lt '3'"]),
+    );
+    assert!(said.contains("Orders: 1 written, 1 deleted, 0 left"), "{said}");
+}
+
+/// A copy that replaces gives each entity a new Timestamp, and says how not to.
+#[test]
+fn a_restore_that_replaces_points_to_as_it_was() {
+    let kept = Kept::new(&["Orders"]);
+    kept.session.run("SELECT insert_entity('Orders', 'p', '1', '{}')");
+    kept.archive(&[]);
+    let arguments = restored(&kept, "latest", &["--on-conflict", "replace"]);
+    let arguments: Vec<String> = arguments
+        .into_iter()
+        .filter(|argument| argument != "--as-it-was")
+        .collect();
+    let said = run(0, &arguments);
+    assert!(
+        said.contains("1 of 1 entities have a new Timestamp") && said.contains("--as-it-was leaves"),
+        "{said}"
+    );
+    let before = kept.now("Orders");
+    let said = run(0, &restored(&kept, "latest", &[]));
+    assert!(!said.contains("new Timestamp"), "{said}");
+    assert_eq!(kept.now("Orders"), before);
+}
+
 #[test]
 fn many_batches_become_what_they_were() {
     let kept = Kept::new(&["Orders"]);

@@ -137,7 +137,10 @@ fn timestamps_are_kept_where_the_target_can() {
     assert!(!said.contains("new Timestamp"), "{said}");
     succeeds(&verifying(text(&comes), &place.argument(), &["--timestamps"]));
     let said = succeeds(&quietly(text(&comes), &place.argument(), &["--on-conflict", "replace"]));
-    assert!(said.contains("3 of 3 entities have a new Timestamp"), "{said}");
+    assert!(
+        said.contains("3 of 3 entities have a new Timestamp: a database gives one to an entity that it replaces"),
+        "{said}"
+    );
     ends_with(4, &verifying(text(&comes), &place.argument(), &["--timestamps"]));
     succeeds(&verifying(text(&comes), &place.argument(), &[]));
 }
