@@ -6,9 +6,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::outcome::Outcome;
 use crate::peer::Source;
 use crate::pipeline::Pace;
 use crate::progress::Counters;
@@ -20,30 +21,51 @@ use crate::resume::{Journal, Part};
 use crate::selection::Selection;
 use crate::sql::{self, LARGEST_STEP, SqlDeleter};
 use crate::workers::each;
-use crate::write::Removed;
 
 /// What was deleted of a table.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct DeleteReport {
     pub from: String,
     pub table: String,
-    /// Those that passed the filter.
-    pub read: u64,
-    pub deleted: u64,
-    pub gone: u64,
-    pub changed: u64,
-    pub rejected: u64,
+    /// Of those that passed the filter.
+    pub outcome: Outcome,
     pub seconds: f64,
     pub notes: Vec<String>,
 }
 
 impl DeleteReport {
+    /// The report as JSON.
+    pub fn json(&self) -> Value {
+        let mut members = self
+            .outcome
+            .members(&["read", "deleted", "gone", "changed", "rejected"]);
+        let DeleteReport {
+            from,
+            table,
+            seconds,
+            notes,
+            ..
+        } = self;
+        let others = json!({ "from": from, "table": table, "seconds": seconds, "notes": notes });
+        members.extend(others.as_object().cloned().unwrap_or_default());
+        Value::Object(members)
+    }
+
+    /// The report for people.
     pub fn text(&self) -> String {
-        let rate = rate(self.deleted, self.seconds);
+        let Outcome {
+            read,
+            deleted,
+            gone,
+            changed,
+            rejected,
+            ..
+        } = &self.outcome;
+        let rate = rate(*deleted, self.seconds);
         let mut lines = vec![
             format!(
-                "{}: {} read, {} deleted, {} gone already, {} changed meanwhile and no longer selected, {} rejected",
-                self.table, self.read, self.deleted, self.gone, self.changed, self.rejected
+                "{}: {read} read, {deleted} deleted, {gone} gone already, {changed} changed meanwhile and no longer selected, {rejected} rejected",
+                self.table
             ),
             format!("{:.1} s, {rate:.0} a second", self.seconds),
         ];
@@ -64,9 +86,9 @@ impl Bulk {
     /// How many entities of a table are selected.
     pub async fn count(self: &Arc<Bulk>, table: &str) -> Result<u64, Failure> {
         let counted = Arc::new(AtomicU64::new(0));
-        let add = |count: u64| {
-            Counters::add(&self.counters.read, count);
-            Counters::add(&counted, count);
+        let add = |count: usize| {
+            self.counters.read(count);
+            counted.fetch_add(count as u64, Ordering::Relaxed);
         };
         match &self.source {
             Source::Sql(source) => add(sql::count(&source.database, table, self.selection.text()).await?),
@@ -78,7 +100,7 @@ impl Bulk {
                             return Err(Failure::new(format!("Table {table}, {place}: {}", reject.reason)));
                         }
                         let selected = chunk.records.iter().filter(|record| self.selection.selects(record));
-                        add(selected.count() as u64);
+                        add(selected.count());
                         Ok(())
                     };
                     self.source.each_chunk(table, &range, count).await?;
@@ -96,8 +118,8 @@ impl Bulk {
                         };
                         let mut reader = bulk.reader(source, &table, &part);
                         while let Some((keys, _)) = reader.next().await? {
-                            Counters::add(&bulk.counters.read, keys.len() as u64);
-                            Counters::add(&sum, keys.len() as u64);
+                            bulk.counters.read(keys.len());
+                            sum.fetch_add(keys.len() as u64, Ordering::Relaxed);
                         }
                         Ok(())
                     }
@@ -178,10 +200,11 @@ impl Delete {
                         let later = keys.split_off(self.pace.at_once(keys.len()));
                         let read = keys.len();
                         self.pace.take(read).await;
-                        let removed = deleter.delete(keys).await?;
+                        let mut removed = deleter.delete(keys).await?;
+                        removed.read = read as u64;
                         // Of a page that is interrupted, the next run finds the rest.
                         let position = later.is_empty().then(|| position.clone());
-                        self.note(table, index, read as u64, removed, position)?;
+                        self.note(table, index, &removed, position)?;
                         if later.is_empty() || self.stop.load(Ordering::Relaxed) {
                             break;
                         }
@@ -195,13 +218,14 @@ impl Delete {
                 while !self.stop.load(Ordering::Relaxed) {
                     self.pace.ready().await;
                     let Some(step) = deleter.next().await? else { break };
-                    let removed = Removed {
+                    self.pace.note(step.read);
+                    let removed = Outcome {
+                        read: step.read,
                         deleted: step.deleted,
                         changed: step.read.saturating_sub(step.deleted),
-                        ..Removed::default()
+                        ..Outcome::default()
                     };
-                    self.pace.note(step.read);
-                    self.note(table, index, step.read, removed, Some(step.position))?;
+                    self.note(table, index, &removed, Some(step.position))?;
                 }
                 if deleter.is_uncertain {
                     let note = "The database was away for a while. What was deleted by a step whose answer did not come is not \
@@ -218,27 +242,9 @@ impl Delete {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(
-        &self,
-        table: &str,
-        range: usize,
-        read: u64,
-        removed: Removed,
-        position: Option<Position>,
-    ) -> Result<(), Failure> {
-        let (counters, rejected) = (&self.bulk.counters, removed.rejects.len() as u64);
-        Counters::add(&counters.read, read);
-        Counters::add(&counters.deleted, removed.deleted);
-        Counters::add(&counters.skipped, removed.gone + removed.changed);
-        Counters::add(&counters.rejected, rejected);
-        {
-            let mut report = self.report();
-            report.read += read;
-            report.deleted += removed.deleted;
-            report.gone += removed.gone;
-            report.changed += removed.changed;
-            report.rejected += rejected;
-        }
+    fn note(&self, table: &str, range: usize, removed: &Outcome, position: Option<Position>) -> Result<(), Failure> {
+        self.bulk.counters.note(removed);
+        self.report().outcome.count(removed);
         self.rejects.add(&removed.rejects)?;
         if let Some(position) = position {
             self.journal.set_position(table, range, position);

@@ -13,6 +13,7 @@ mod endpoint;
 pub mod files;
 mod interrupt;
 mod location;
+mod outcome;
 mod output;
 mod path;
 mod peer;

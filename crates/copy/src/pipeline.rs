@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 use crate::files::Writer;
+use crate::outcome::Outcome;
 use crate::peer::{Source, Target};
 use crate::progress::Counters;
 use crate::record::{Chunk, Position, Record};
@@ -25,7 +26,7 @@ use crate::rest::RestWriter;
 use crate::resume::{Journal, Part};
 use crate::sql::SqlWriter;
 use crate::workers::joined;
-use crate::write::{OnConflict, Outcome, WriteMode};
+use crate::write::{OnConflict, WriteMode};
 
 /// The limits of one write.
 const WRITE_RECORDS: usize = 5000;
@@ -152,18 +153,10 @@ impl Table {
     }
 
     fn note(&self, outcome: &Outcome) -> Result<(), Failure> {
-        let rejected = outcome.rejects.len() as u64;
-        let counters = &self.copy.counters;
-        Counters::add(&counters.written, outcome.written);
-        Counters::add(&counters.skipped, outcome.skipped);
-        Counters::add(&counters.rejected, rejected);
-        {
-            let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
-            report.written += outcome.written;
-            report.skipped += outcome.skipped;
-            report.new_timestamps += outcome.new_timestamps;
-            report.rejected += rejected;
-        }
+        self.copy.counters.note(outcome);
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        report.outcome.count(outcome);
+        drop(report);
         self.copy.rejects.add(&outcome.rejects)
     }
 }
@@ -182,10 +175,7 @@ impl LaneWriter {
             LaneWriter::Rest(writer) => writer.write(records).await,
             LaneWriter::File(writer) => {
                 tokio::task::block_in_place(|| writer.write(&records))?;
-                Ok(Outcome {
-                    written: records.len() as u64,
-                    ..Outcome::default()
-                })
+                Ok(Outcome::of(|outcome| outcome.written = records.len() as u64))
             }
         }
     }
@@ -320,19 +310,12 @@ async fn feed(
         if copy.stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        table.note(&Outcome {
-            rejects,
-            ..Outcome::default()
-        })?;
+        table.note(&Outcome::of(|outcome| outcome.rejects = rejects))?;
         if let Some(since) = copy.since {
             records.retain(|record| record.timestamp.is_none_or(|timestamp| timestamp >= since));
         }
         copy.pace.take(records.len()).await;
-        Counters::add(&copy.counters.read, records.len() as u64);
-        {
-            let mut report = table.report.lock().unwrap_or_else(PoisonError::into_inner);
-            report.read += records.len() as u64;
-        }
+        table.note(&Outcome::of(|outcome| outcome.read = records.len() as u64))?;
         let mut bytes = 0;
         let mut parts: Vec<Vec<Record>> = lanes.iter().map(|_| Vec::new()).collect();
         for record in records {
@@ -346,7 +329,7 @@ async fn feed(
                 part.push(record);
             }
         }
-        Counters::add(&copy.counters.bytes, bytes);
+        copy.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
         // A reader takes all permits of a chunk at once and holds no others. So chunks that hold permits get written, and give them back.
         let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, HELD_KIB);
         let held = copy.room.clone().acquire_many_owned(kib).await;

@@ -1,35 +1,45 @@
 //! What a user sees while it runs: a bar on a terminal, else a line every few seconds.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use tokio::task::JoinHandle;
 
+use crate::outcome::Outcome;
 use crate::printable;
 
-/// Counters of everything so far.
+/// Counts of everything so far.
 #[derive(Default)]
 pub struct Counters {
-    pub read: AtomicU64,
+    done: Mutex<Outcome>,
+    /// The bytes that were read.
     pub bytes: AtomicU64,
-    pub written: AtomicU64,
-    pub deleted: AtomicU64,
-    pub skipped: AtomicU64,
-    pub rejected: AtomicU64,
     /// How many entities there are to read, as far as that is known.
     pub expected: AtomicU64,
 }
 
 impl Counters {
-    pub fn add(counter: &AtomicU64, count: u64) {
-        counter.fetch_add(count, Ordering::Relaxed);
+    fn done(&self) -> MutexGuard<'_, Outcome> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(counter: &AtomicU64) -> u64 {
-        counter.load(Ordering::Relaxed)
+    /// Adds what has become of entities.
+    pub fn note(&self, outcome: &Outcome) {
+        self.done().count(outcome);
+    }
+
+    /// Adds entities that were read.
+    pub fn read(&self, count: usize) {
+        self.done().read += count as u64;
+    }
+
+    /// Begins again, with so many entities to read.
+    pub fn restart(&self, expected: u64) {
+        *self.done() = Outcome::default();
+        self.expected.store(expected, Ordering::Relaxed);
     }
 }
 
@@ -68,9 +78,10 @@ impl Progress {
             let mut last = (Instant::now(), 0);
             loop {
                 tokio::time::sleep(every).await;
-                let read = Counters::get(&counters.read);
-                let bytes = Counters::get(&counters.bytes);
-                let expected = Counters::get(&counters.expected);
+                let done = counters.done().clone();
+                let (read, skipped) = (done.read, done.skipped + done.gone + done.changed);
+                let [bytes, expected] =
+                    [&counters.bytes, &counters.expected].map(|count| count.load(Ordering::Relaxed));
                 if let Some(bar) = &shown {
                     bar.set_length(expected.max(read));
                     bar.set_position(read);
@@ -83,12 +94,8 @@ impl Progress {
                     Style::Quiet => {}
                     Style::Json => {
                         let line = serde_json::json!({
-                            "event": "progress", "read": read, "bytes": bytes,
-                            "written": Counters::get(&counters.written),
-                            "deleted": Counters::get(&counters.deleted),
-                            "skipped": Counters::get(&counters.skipped),
-                            "rejected": Counters::get(&counters.rejected),
-                            "expected": (expected > 0).then_some(expected),
+                            "event": "progress", "read": read, "bytes": bytes, "written": done.written, "deleted": done.deleted,
+                            "skipped": skipped, "rejected": done.rejected, "expected": (expected > 0).then_some(expected),
                             "entities_per_second": rate.round(),
                             "seconds": begin.elapsed().as_secs_f64(),
                         });

@@ -1,44 +1,40 @@
 //! What was done, at the end.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::failure::Failure;
+use crate::outcome::Outcome;
 
 /// How many entities there were in a second.
 pub fn rate(entities: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { entities as f64 / seconds } else { 0.0 }
 }
 
-/// What else `restore --as-it-was` has done with a table.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct AsItWas {
-    pub deleted: u64,
-    /// They were as they are to be.
-    pub left: u64,
-    /// Others have written them meanwhile.
-    pub changed: u64,
-}
-
-#[derive(Debug, Clone, Default, Serialize)]
+/// What was done with a table.
+#[derive(Debug, Clone, Default)]
 pub struct TableReport {
     pub table: String,
-    pub read: u64,
-    pub written: u64,
-    pub skipped: u64,
-    pub rejected: u64,
-    pub new_timestamps: u64,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub as_it_was: Option<AsItWas>,
+    pub outcome: Outcome,
+    /// Whether it was made as it was.
+    pub as_it_was: bool,
 }
 
-impl TableReport {
-    /// Adds the counts of another report.
-    fn count(&mut self, other: &TableReport) {
-        self.read += other.read;
-        self.written += other.written;
-        self.skipped += other.skipped;
-        self.rejected += other.rejected;
-        self.new_timestamps += other.new_timestamps;
+impl Serialize for TableReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let counts = [
+            "read",
+            "written",
+            "skipped",
+            "rejected",
+            "new_timestamps",
+            "deleted",
+            "left",
+            "changed",
+        ];
+        let counts = counts.get(..if self.as_it_was { 8 } else { 5 }).unwrap_or_default();
+        let mut members = self.outcome.members(counts);
+        members.insert("table".to_owned(), self.table.as_str().into());
+        members.serialize(serializer)
     }
 }
 
@@ -85,34 +81,43 @@ impl Report {
 
     /// Adds the counts of a round of a table.
     pub fn add(&mut self, done: TableReport) {
-        match self.tables.iter_mut().find(|table| table.table == done.table) {
-            Some(table) => table.count(&done),
-            None => self.tables.push(done),
+        let TableReport {
+            table,
+            outcome,
+            as_it_was,
+        } = done;
+        match self.tables.iter_mut().find(|known| known.table == table) {
+            Some(known) => known.outcome.count(&outcome),
+            None => {
+                let counted = Outcome::of(|counted| counted.count(&outcome));
+                self.tables.push(TableReport {
+                    table,
+                    outcome: counted,
+                    as_it_was,
+                });
+            }
         }
     }
 
-    pub fn sum(&self) -> TableReport {
-        let mut sum = TableReport::default();
-        for table in &self.tables {
-            sum.count(table);
-        }
+    /// The counts of all tables.
+    pub fn sum(&self) -> Outcome {
+        let mut sum = Outcome::default();
+        self.tables.iter().for_each(|table| sum.count(&table.outcome));
         sum
     }
 
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
         for table in &self.tables {
-            if let Some(done) = &table.as_it_was {
-                lines.push(format!(
-                    "{}: {} written, {} deleted, {} left as they were, {} changed by others meanwhile, {} rejected",
-                    table.table, table.written, done.deleted, done.left, done.changed, table.rejected
-                ));
-                continue;
-            }
-            lines.push(format!(
-                "{}: {} read, {} written, {} skipped, {} rejected",
-                table.table, table.read, table.written, table.skipped, table.rejected
-            ));
+            let (table, done, is_copy) = (&table.table, &table.outcome, !table.as_it_was);
+            let Outcome { written, rejected, .. } = done;
+            lines.push(match is_copy {
+                true => format!("{table}: {} read, {written} written, {} skipped, {rejected} rejected", done.read, done.skipped),
+                false => format!(
+                    "{table}: {written} written, {} deleted, {} left as they were, {} changed by others meanwhile, {rejected} rejected",
+                    done.deleted, done.left, done.changed
+                ),
+            });
         }
         lines.extend(self.left_out.iter().map(LeftOut::text));
         let sum = self.sum();

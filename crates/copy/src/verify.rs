@@ -155,7 +155,7 @@ impl Verify {
                     )
                 })
                 .collect();
-            counters.read.fetch_add(records.len() as u64, Ordering::Relaxed);
+            counters.read(records.len());
             let mut summary = result.lock().unwrap_or_else(PoisonError::into_inner);
             summary.unreadable += unreadable;
             for (index, digest, bytes) in digests {

@@ -1,6 +1,5 @@
-//! The common part of all targets: the mode of writing, the outcome of a write, and the pauses while a service is away.
+//! The common part of all targets: the mode of writing, and the pauses while a service is away.
 
-use std::ops::AddAssign;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,6 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::printable;
-use crate::record::Reject;
 
 /// What happens to an entity that the target has already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -33,68 +31,6 @@ pub struct WriteMode {
     pub on_conflict: OnConflict,
     /// An earlier run may have written entities that its resume file does not know of.
     pub resumed: bool,
-}
-
-/// What became of the entities of a write.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    pub written: u64,
-    /// Written with another Timestamp than the source has. A source may have none.
-    pub new_timestamps: u64,
-    pub skipped: u64,
-    pub rejects: Vec<Reject>,
-}
-
-impl AddAssign for Outcome {
-    fn add_assign(&mut self, other: Outcome) {
-        self.written += other.written;
-        self.new_timestamps += other.new_timestamps;
-        self.skipped += other.skipped;
-        self.rejects.extend(other.rejects);
-    }
-}
-
-/// What became of the entities that were to be deleted.
-#[derive(Debug, Default)]
-pub struct Removed {
-    pub deleted: u64,
-    /// Somebody else has deleted them.
-    pub gone: u64,
-    /// Somebody else has changed them, and they no longer pass the filter.
-    pub changed: u64,
-    pub rejects: Vec<Reject>,
-}
-
-impl Removed {
-    pub fn deleted() -> Removed {
-        Removed {
-            deleted: 1,
-            ..Removed::default()
-        }
-    }
-
-    pub fn gone() -> Removed {
-        Removed {
-            gone: 1,
-            ..Removed::default()
-        }
-    }
-
-    pub fn changed() -> Removed {
-        Removed {
-            changed: 1,
-            ..Removed::default()
-        }
-    }
-}
-
-impl AddAssign for Removed {
-    fn add_assign(&mut self, other: Removed) {
-        self.deleted += other.deleted;
-        self.gone += other.gone;
-        self.changed += other.changed;
-        self.rejects.extend(other.rejects);
-    }
 }
 
 /// After how long, and how often, a user hears that the program waits.

@@ -29,6 +29,11 @@ impl Record {
         self.partition_key.len() + self.row_key.len() + self.properties.as_bytes().len() + 128
     }
 
+    /// Its PartitionKey and its RowKey, in whose order entities are.
+    pub fn keys(&self) -> (&str, &str) {
+        (&self.partition_key, &self.row_key)
+    }
+
     pub fn key(&self) -> Key {
         Key {
             partition_key: self.partition_key.clone(),

@@ -7,8 +7,8 @@
 use http::Method;
 
 use crate::failure::Failure;
+use crate::outcome::Outcome;
 use crate::record::Reject;
-use crate::write::Removed;
 
 use super::batch::{self, Operation};
 use super::client::{Call, ServiceError, filter_literal};
@@ -33,7 +33,7 @@ impl RestDeleter<'_> {
     ///
     /// # Errors
     /// A service that stays away, or does not let the client delete.
-    pub async fn delete(&self, keys: Vec<Keyed>) -> Result<Removed, Failure> {
+    pub async fn delete(&self, keys: Vec<Keyed>) -> Result<Outcome, Failure> {
         let batches = batch::groups(keys, |keyed| {
             // Escaped, a character has three bytes for each of its own.
             let bytes = 3 * (keyed.partition_key.len() + keyed.row_key.len()) + keyed.etag.len() + 600;
@@ -42,9 +42,9 @@ impl RestDeleter<'_> {
         batch::at_once(batches, |batch| self.batch(batch)).await
     }
 
-    async fn batch(&self, mut batch: Vec<Keyed>) -> Result<Removed, Failure> {
+    async fn batch(&self, mut batch: Vec<Keyed>) -> Result<Outcome, Failure> {
         let client = &self.source.client;
-        let mut removed = Removed::default();
+        let mut removed = Outcome::default();
         let mut ambiguous = false;
         for _ in 0..FAULTS_OF_A_BATCH {
             if batch.len() < 2 {
@@ -82,23 +82,23 @@ impl RestDeleter<'_> {
         Ok(removed)
     }
 
-    async fn single(&self, mut keyed: Keyed, ambiguous: bool) -> Result<Removed, Failure> {
+    async fn single(&self, mut keyed: Keyed, ambiguous: bool) -> Result<Outcome, Failure> {
         let client = &self.source.client;
         let mut reason = String::new();
         for _ in 0..TRIES {
             let answer = client.send(&Call::delete(&self.point(&keyed), &keyed.etag)).await?;
             if answer.status.is_success() {
-                return Ok(Removed::deleted());
+                return Ok(Outcome::of(|outcome| outcome.deleted = 1));
             }
             let error = answer.error();
             match error.status {
                 _ if is_fatal(&error) => return Err(client.failure(self.table, &error)),
                 // An earlier try has done it, although its answer did not come.
-                404 if ambiguous || answer.ambiguous => return Ok(Removed::deleted()),
-                404 => return Ok(Removed::gone()),
+                404 if ambiguous || answer.ambiguous => return Ok(Outcome::of(|outcome| outcome.deleted = 1)),
+                404 => return Ok(Outcome::of(|outcome| outcome.gone = 1)),
                 412 => match self.read_again(&keyed).await? {
                     Some(there) => keyed = there,
-                    None => return Ok(Removed::changed()),
+                    None => return Ok(Outcome::of(|outcome| outcome.changed = 1)),
                 },
                 _ => return Ok(self.rejected(&keyed, error.text())),
             }
@@ -132,11 +132,9 @@ impl RestDeleter<'_> {
         point(self.table, &keyed.partition_key, &keyed.row_key)
     }
 
-    fn rejected(&self, keyed: &Keyed, reason: String) -> Removed {
-        Removed {
-            rejects: vec![Reject::of_key(self.table, &keyed.partition_key, &keyed.row_key, reason)],
-            ..Removed::default()
-        }
+    fn rejected(&self, keyed: &Keyed, reason: String) -> Outcome {
+        let reject = Reject::of_key(self.table, &keyed.partition_key, &keyed.row_key, reason);
+        Outcome::of(|outcome| outcome.rejects.push(reject))
     }
 }
 

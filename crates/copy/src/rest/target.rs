@@ -6,9 +6,10 @@ use table_service_model::json::value_to_json;
 use table_service_model::{EdmType, Value};
 
 use crate::failure::Failure;
+use crate::outcome::Outcome;
 use crate::printable;
 use crate::record::{Key, Record, Reject};
-use crate::write::{OnConflict, Outcome, WriteMode};
+use crate::write::{OnConflict, WriteMode};
 
 use super::batch::{self, Operation};
 use super::client::{Call, RestClient, ServiceError, quoted};
@@ -214,10 +215,8 @@ impl RestWriter {
     }
 
     fn rejected(&self, record: &Record, reason: String) -> Outcome {
-        Outcome {
-            rejects: vec![Reject::of_record(&self.table, record, reason)],
-            ..Outcome::default()
-        }
+        let reject = Reject::of_record(&self.table, record, reason);
+        Outcome::of(|outcome| outcome.rejects.push(reject))
     }
 
     /// Inserts an entity, or replaces an older one.
@@ -266,10 +265,7 @@ fn written<'a>(records: impl IntoIterator<Item = &'a Record>) -> Outcome {
 }
 
 fn skipped() -> Outcome {
-    Outcome {
-        skipped: 1,
-        ..Outcome::default()
-    }
+    Outcome::of(|outcome| outcome.skipped = 1)
 }
 
 /// Returns whether no other entity would fare better.

@@ -16,9 +16,9 @@ use crate::interrupt::overdue;
 use crate::location::Location;
 use crate::peer::Source;
 use crate::pipeline::CopyContext;
-use crate::progress::{Counters, Progress, Style};
+use crate::progress::{Progress, Style};
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, Range, Record};
-use crate::report::{AsItWas, Report, TableReport};
+use crate::report::{Report, TableReport};
 use crate::selection::Selection;
 use crate::sql::{Database, Leveller, SqlSource, Step};
 
@@ -49,10 +49,7 @@ impl Entities<'_> {
     async fn next(&mut self) -> Result<Option<Record>, Failure> {
         loop {
             if let Some(record) = self.records.next() {
-                let key = Key {
-                    partition_key: record.partition_key.clone(),
-                    row_key: record.row_key.clone(),
-                };
+                let key = record.key();
                 // What is in another order would be written and deleted without a reason.
                 if self.last.replace(key.clone()).is_some_and(|last| last >= key) {
                     return Err(Failure::of_table("Entities do not come in the order of their keys."));
@@ -151,35 +148,44 @@ impl Level {
             last: None,
         };
         let (mut then, mut now) = (entities(then, &mut of_archive), entities(now, &mut of_target));
-        let mut work = Work::new(copy, table, leveller);
+        let mut work = Work {
+            copy,
+            leveller,
+            steps: Vec::new(),
+            bytes: 0,
+            report: TableReport {
+                table: table.to_owned(),
+                as_it_was: true,
+                ..TableReport::default()
+            },
+            named: Vec::new(),
+        };
         let (mut was, mut is) = (then.next().await?, now.next().await?);
         while !copy.stop.load(Ordering::Relaxed) {
-            fn key(record: &Record) -> (&str, &str) {
-                (&record.partition_key, &record.row_key)
-            }
             let order = match (&was, &is) {
                 (None, None) => break,
                 (Some(_), None) => Order::Less,
                 (None, Some(_)) => Order::Greater,
-                (Some(was), Some(is)) => key(was).cmp(&key(is)),
+                (Some(was), Some(is)) => was.keys().cmp(&is.keys()),
             };
-            let before = was.take_if(|_| order != Order::Greater);
-            let after = is.take_if(|_| order != Order::Less);
-            if before.is_some() {
+            let step = Step {
+                then: was.take_if(|_| order != Order::Greater),
+                now: is.take_if(|_| order != Order::Less),
+            };
+            if step.then.is_some() {
                 was = then.next().await?;
             }
-            if after.is_some() {
+            if step.now.is_some() {
                 is = now.next().await?;
             }
-            let selects =
-                |record: &Option<Record>| record.as_ref().is_some_and(|record| self.selection.selects(record));
-            if selects(&before) || selects(&after) {
-                work.compare(before, after).await?;
+            let mut there = step.then.iter().chain(&step.now);
+            if there.any(|record| self.selection.selects(record)) {
+                work.compare(step).await?;
             }
         }
-        let (mut report, named) = work.finish().await?;
-        report.rejected += of_archive + of_target;
-        Ok((report, named))
+        work.level().await?;
+        work.report.outcome.rejected += of_archive + of_target;
+        Ok((work.report, work.named))
     }
 }
 
@@ -190,41 +196,22 @@ struct Work<'w> {
     steps: Vec<Step>,
     bytes: usize,
     report: TableReport,
-    done: AsItWas,
     /// What others have changed.
     named: Vec<String>,
 }
 
-impl<'w> Work<'w> {
-    fn new(copy: &'w CopyContext, table: &str, leveller: &'w Leveller) -> Work<'w> {
-        Work {
-            copy,
-            leveller,
-            steps: Vec::new(),
-            bytes: 0,
-            report: TableReport {
-                table: table.to_owned(),
-                ..TableReport::default()
-            },
-            done: AsItWas::default(),
-            named: Vec::new(),
+impl Work<'_> {
+    async fn compare(&mut self, step: Step) -> Result<(), Failure> {
+        self.copy.counters.read(1);
+        self.report.outcome.read += 1;
+        fn properties(record: &Option<Record>) -> Option<&[u8]> {
+            record.as_ref().map(|record| record.properties.as_bytes())
         }
-    }
-
-    async fn compare(&mut self, was: Option<Record>, is: Option<Record>) -> Result<(), Failure> {
-        self.report.read += 1;
-        Counters::add(&self.copy.counters.read, 1);
-        let step = match (was, is) {
-            (Some(was), Some(is)) if was.properties == is.properties => {
-                self.done.left += 1;
-                return Ok(());
-            }
-            (Some(was), Some(is)) => Step::Replace(was, is.timestamp),
-            (Some(was), None) => Step::Insert(was),
-            (None, Some(is)) => Step::Delete(is),
-            (None, None) => return Ok(()),
-        };
-        self.bytes += step.record().weight();
+        if properties(&step.then) == properties(&step.now) {
+            self.report.outcome.left += 1;
+            return Ok(());
+        }
+        self.bytes += step.weight();
         self.steps.push(step);
         if self.steps.len() >= CHUNK_RECORDS || self.bytes >= CHUNK_BYTES {
             self.level().await?;
@@ -234,31 +221,16 @@ impl<'w> Work<'w> {
 
     async fn level(&mut self) -> Result<(), Failure> {
         self.bytes = 0;
-        let levelled = self.leveller.level(std::mem::take(&mut self.steps)).await?;
-        let (rejected, changed) = (levelled.rejects.len() as u64, levelled.changed.len() as u64);
-        self.report.written += levelled.written;
-        self.report.rejected += rejected;
-        self.done.deleted += levelled.deleted;
-        for key in levelled.changed {
-            self.done.changed += 1;
-            if self.done.changed <= NAMED {
-                self.named.push(format!(
-                    "{}: PartitionKey {:?}, RowKey {:?} was written by others meanwhile, and stays as it is.",
-                    self.report.table, key.partition_key, key.row_key
-                ));
-            }
-        }
-        let counters = &self.copy.counters;
-        Counters::add(&counters.written, levelled.written);
-        Counters::add(&counters.deleted, levelled.deleted);
-        Counters::add(&counters.skipped, changed);
-        Counters::add(&counters.rejected, rejected);
-        self.copy.rejects.add(&levelled.rejects)
-    }
-
-    async fn finish(mut self) -> Result<(TableReport, Vec<String>), Failure> {
-        self.level().await?;
-        self.report.as_it_was = Some(self.done);
-        Ok((self.report, self.named))
+        let (done, changed) = self.leveller.level(std::mem::take(&mut self.steps)).await?;
+        let table = &self.report.table;
+        let room = NAMED.saturating_sub(self.report.outcome.changed);
+        let named = changed.iter().take(usize::try_from(room).unwrap_or_default()).map(|key| {
+            let Key { partition_key, row_key } = key;
+            format!("{table}: PartitionKey {partition_key:?}, RowKey {row_key:?} was written by others meanwhile, and stays as it is.")
+        });
+        self.named.extend(named);
+        self.copy.counters.note(&done);
+        self.report.outcome.count(&done);
+        self.copy.rejects.add(&done.rejects)
     }
 }

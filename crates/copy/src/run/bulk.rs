@@ -98,8 +98,7 @@ pub async fn delete(arguments: &DeleteArguments) -> Result<u8, Failure> {
     if !arguments.yes {
         let entities = arguments.place.count(&bulk, &table).await?;
         confirm(&bulk.source.name(), &table, entities).await?;
-        bulk.counters.read.store(0, Ordering::Relaxed);
-        bulk.counters.expected.store(entities, Ordering::Relaxed);
+        bulk.counters.restart(entities);
     }
     run(arguments, bulk, table).await
 }
@@ -166,15 +165,15 @@ async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Res
         });
     }
     // What is deleted is deleted, also if an error ended it.
-    if done.is_ok() || report.read > 0 {
-        print(options.work.json, "report", &report, &report.text());
+    if done.is_ok() || report.outcome.read > 0 {
+        print(options.work.json, "report", &report.json(), &report.text());
     }
     done?;
     if interrupted {
         return Ok(exit::INTERRUPTED);
     }
     delete.journal.remove();
-    Ok(if report.rejected > 0 {
+    Ok(if report.outcome.rejected > 0 {
         exit::REJECTED
     } else {
         exit::DONE

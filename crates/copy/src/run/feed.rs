@@ -608,7 +608,7 @@ impl Applier<'_> {
             on_conflict: OnConflict::Replace,
             ..self.copy.mode
         };
-        let outcome = match &self.copy.target {
+        let mut outcome = match &self.copy.target {
             Target::Sql(target) => {
                 target.create(table).await?;
                 if self.writers.len() >= WRITERS && !self.writers.contains_key(table) {
@@ -628,14 +628,12 @@ impl Applier<'_> {
             Target::Files(_) => return Err(Failure::usage("--follow is for a service or a database.")),
         };
         self.copy.rejects.add(&outcome.rejects)?;
+        outcome.read = read;
+        let table = table.to_owned();
         self.report.add(TableReport {
-            table: table.to_owned(),
-            read,
-            written: outcome.written,
-            skipped: outcome.skipped,
-            new_timestamps: outcome.new_timestamps,
-            rejected: outcome.rejects.len() as u64,
-            ..TableReport::default()
+            table,
+            outcome,
+            as_it_was: false,
         });
         Ok(())
     }

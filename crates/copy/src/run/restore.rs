@@ -141,8 +141,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     // Damage is the most that there is to say.
     let left_out = lacking.iter().map(|(_, failure)| failure.code).max();
     let left_out = left_out.or((!report.left_out.is_empty()).then_some(exit::FAILED));
-    let changed = report.tables.iter().filter_map(|table| table.as_it_was);
-    let undone = u64::from(lacks) + report.sum().rejected + changed.map(|done| done.changed).sum::<u64>();
+    let undone = u64::from(lacks) + report.sum().rejected + report.sum().changed;
     Ok(match (interrupted, left_out, undone) {
         (true, ..) => exit::INTERRUPTED,
         (false, Some(code), _) => code,

@@ -11,7 +11,7 @@ use crate::interrupt::overdue;
 use crate::peer::Target;
 use crate::pipeline::{CopyContext, Pace, copy_table};
 use crate::places::print;
-use crate::progress::{Counters, Progress, Style};
+use crate::progress::{Progress, Style};
 use crate::report::{LeftOut, Report};
 use crate::resume::{Job, Journal};
 
@@ -75,7 +75,7 @@ async fn copy_tables(
             return Ok(());
         }
         if let (Some(entities), _) = copy.source.estimate(table).await? {
-            Counters::add(&copy.counters.expected, entities);
+            copy.counters.expected.fetch_add(entities, Ordering::Relaxed);
         }
         served.push(table.to_owned());
         Ok(())

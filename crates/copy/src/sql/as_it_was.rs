@@ -8,6 +8,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use crate::failure::Failure;
+use crate::outcome::Outcome;
 use crate::record::{Key, Record, Reject};
 
 use super::connect::{Connection, Database, SqlError, rows};
@@ -15,56 +16,26 @@ use super::rows::{BagBytes, Micros};
 use super::target::check;
 use super::visit::{Access, Relation};
 
-/// What is done with the entity of a key.
-pub enum Step {
-    /// There is none, and there was one.
-    Insert(Record),
-    /// There is another one, with this Timestamp.
-    Replace(Record, Option<Ticks>),
-    /// There was none.
-    Delete(Record),
+/// What a key has now, and what it is to have in the end. They differ.
+pub struct Step {
+    pub now: Option<Record>,
+    pub then: Option<Record>,
 }
 
 impl Step {
     /// The entity that has the key.
-    pub fn record(&self) -> &Record {
-        match self {
-            Step::Insert(record) | Step::Replace(record, _) | Step::Delete(record) => record,
-        }
+    fn record(&self) -> Option<&Record> {
+        self.then.as_ref().or(self.now.as_ref())
     }
 
     fn key(&self) -> Key {
-        Key {
-            partition_key: self.record().partition_key.clone(),
-            row_key: self.record().row_key.clone(),
-        }
+        self.record().map(Record::key).unwrap_or_default()
     }
 
-    fn seen(&self) -> Option<Ticks> {
-        match self {
-            Step::Insert(_) => None,
-            Step::Replace(_, seen) => *seen,
-            Step::Delete(record) => record.timestamp,
-        }
+    /// The bytes that it takes in memory, roughly.
+    pub fn weight(&self) -> usize {
+        self.record().map_or(0, Record::weight)
     }
-
-    /// The entity that is to be there in the end.
-    fn then(&self) -> Option<&Record> {
-        match self {
-            Step::Insert(record) | Step::Replace(record, _) => Some(record),
-            Step::Delete(_) => None,
-        }
-    }
-}
-
-/// What has become of steps.
-#[derive(Default)]
-pub struct Levelled {
-    pub written: u64,
-    pub deleted: u64,
-    /// The keys of entities that others have written or deleted since they were compared. They stay as they are.
-    pub changed: Vec<Key>,
-    pub rejects: Vec<Reject>,
 }
 
 /// A table of which entities are written and deleted.
@@ -94,42 +65,37 @@ impl Leveller {
         self.relation.oid
     }
 
-    /// Does steps of different keys. What the database refuses is divided, down to single entities.
-    pub async fn level(&self, steps: Vec<Step>) -> Result<Levelled, Failure> {
-        let mut levelled = Levelled::default();
-        let reject = |step: &Step, reason| Reject::of_record(&self.relation.table, step.record(), reason);
-        let (mut valid, mut parts) = (Vec::new(), Vec::new());
-        for step in steps {
-            match step.then().map_or(Ok(()), check) {
-                Ok(()) => valid.push(step),
-                Err(reason) => levelled.rejects.push(reject(&step, reason)),
+    /// Does steps of different keys. What the database refuses is divided, down to single entities. Returns what has become of them, and the keys of
+    /// those that others have written or deleted since they were compared: they stay as they are.
+    pub async fn level(&self, mut steps: Vec<Step>) -> Result<(Outcome, Vec<Key>), Failure> {
+        let (mut done, mut changed) = (Outcome::default(), Vec::new());
+        let reject = |step: &Step, reason| Some(Reject::of_record(&self.relation.table, step.record()?, reason));
+        steps.retain(|step| match step.then.as_ref().map_or(Ok(()), check) {
+            Ok(()) => true,
+            Err(reason) => {
+                done.rejects.extend(reject(step, reason));
+                false
             }
-        }
-        parts.push(valid);
+        });
+        let mut parts = vec![steps];
         while let Some(mut part) = parts.pop() {
-            let reason = match self.level_all(&part).await? {
-                Ok(left) => {
-                    for step in &part {
-                        match step.then() {
-                            _ if left.contains(&step.key()) => {}
-                            Some(_) => levelled.written += 1,
-                            None => levelled.deleted += 1,
-                        }
+            match (self.level_all(&part).await?, part.as_slice()) {
+                (Ok(left), _) => {
+                    for step in part.iter().filter(|step| !left.contains(&step.key())) {
+                        done.written += u64::from(step.then.is_some());
+                        done.deleted += u64::from(step.then.is_none());
                     }
-                    levelled.changed.extend(left);
-                    continue;
+                    done.changed += left.len() as u64;
+                    changed.extend(left);
                 }
-                Err(reason) => reason,
-            };
-            match part.as_slice() {
-                [only] => levelled.rejects.push(reject(only, reason)),
-                _ => {
+                (Err(reason), [only]) => done.rejects.extend(reject(only, reason)),
+                (Err(_), _) => {
                     let rest = part.split_off(part.len() / 2);
                     parts.extend([rest, part]);
                 }
             }
         }
-        Ok(levelled)
+        Ok((done, changed))
     }
 
     /// Does all of them or none. Returns the keys that others have changed; the inner error is the database's refusal.
@@ -183,13 +149,11 @@ impl Leveller {
              IS NOT DISTINCT FROM table_service.properties_send(k.properties)"
         );
         let mut left: BTreeSet<Key> = BTreeSet::new();
-        let is_kind: [fn(&Step) -> bool; 3] = [
-            |step| matches!(step, Step::Delete(_)),
-            |step| matches!(step, Step::Replace(..)),
-            |step| matches!(step, Step::Insert(_)),
-        ];
-        for (statement, is_kind) in [delete, replace, insert].iter().zip(is_kind) {
-            let steps: Vec<&Step> = steps.iter().filter(|step| is_kind(step)).collect();
+        // Those of entities that are there and go, are there and stay, and are not there.
+        let kinds = [(&delete, true, false), (&replace, true, true), (&insert, false, true)];
+        for (statement, is_now, is_then) in kinds {
+            let is_kind = |step: &&Step| (step.now.is_some(), step.then.is_some()) == (is_now, is_then);
+            let steps: Vec<&Step> = steps.iter().filter(is_kind).collect();
             left.extend(steps.iter().map(|step| step.key()));
             for key in keys_of(client, statement, &steps).await? {
                 left.remove(&key);
@@ -209,12 +173,10 @@ async fn keys_of(client: &Connection, statement: &str, steps: &[&Step]) -> Resul
         return Ok(Vec::new());
     }
     let micros = |ticks: Option<Ticks>| ticks.map(|ticks| Micros(ticks.to_postgres_micros()));
-    let keys = steps.iter().map(|step| step.record());
-    let (partitions, rows_of): (Vec<&str>, Vec<&str>) = keys
-        .map(|record| (record.partition_key.as_str(), record.row_key.as_str()))
-        .unzip();
-    let seen: Vec<Option<Micros>> = steps.iter().map(|step| micros(step.seen())).collect();
-    let then = || steps.iter().map(|step| step.then());
+    let keys = steps.iter().filter_map(|step| step.record());
+    let (partitions, rows_of): (Vec<&str>, Vec<&str>) = keys.map(Record::keys).unzip();
+    let seen: Vec<Option<Micros>> = steps.iter().map(|step| micros(step.now.as_ref()?.timestamp)).collect();
+    let then = || steps.iter().map(|step| step.then.as_ref());
     let timestamps: Vec<Option<Micros>> = then().map(|then| micros(then?.timestamp)).collect();
     let bags: Vec<Option<BagBytes<'_>>> = then().map(|then| Some(BagBytes(then?.properties.as_bytes()))).collect();
     let parameters: [&(dyn ToSql + Sync); 5] = [&partitions, &rows_of, &seen, &timestamps, &bags];

@@ -25,7 +25,7 @@ fn no_table(database: &Database, table: &str) -> Failure {
 }
 
 /// How many entities of a table pass a filter.
-pub async fn count(database: &Database, table: &str, filter: Option<&str>) -> Result<u64, Failure> {
+pub async fn count(database: &Database, table: &str, filter: Option<&str>) -> Result<usize, Failure> {
     const COUNT: &str =
         "SELECT table_service.count_entities($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties)";
     let work = async |client: &Connection| {
@@ -42,7 +42,7 @@ pub async fn count(database: &Database, table: &str, filter: Option<&str>) -> Re
         };
         let counted = database.visiting(client, &relation, Access::Read, count).await?;
         let count: i64 = counted.try_get(0)?;
-        Ok(Some(u64::try_from(count).unwrap_or_default()))
+        Ok(Some(usize::try_from(count).unwrap_or_default()))
     };
     let counted = database.again(|| database.on_kept(work)).await?;
     counted.ok_or_else(|| no_table(database, table))

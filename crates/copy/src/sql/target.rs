@@ -10,8 +10,9 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use crate::failure::Failure;
+use crate::outcome::Outcome;
 use crate::record::{Key, Record, Reject, reason};
-use crate::write::{OnConflict, Outcome, WriteMode};
+use crate::write::{OnConflict, WriteMode};
 
 use super::connect::{ALL_ALIVE, Connection, Database, SqlError, alive, row, rows};
 use super::rows::{BagBytes, Micros};
@@ -182,10 +183,7 @@ impl SqlWriter {
         if self.staged == 0 {
             match session.straight(records, now).await {
                 Ok(()) => {
-                    return Ok(Outcome {
-                        written: records.len() as u64,
-                        ..Outcome::default()
-                    });
+                    return Ok(Outcome::of(|outcome| outcome.written = records.len() as u64));
                 }
                 Err(error) if error.code().is_none() || error.is_passing() => return Err(error),
                 // Entities are there already, or the table cannot be the target of COPY (row-level security, a view).
