@@ -1,12 +1,14 @@
 //! What an archive has, and what of it is damaged.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use table_service_command_line::failure::Failure;
 
-use crate::directory::{Directory, Found};
+use crate::directory::{Directory, Found, Kind};
 use crate::law::{restorable, unknown};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, Moment};
 use crate::read::Checker;
 
 /// A file that is not as it was written.
@@ -20,12 +22,12 @@ pub struct Damage {
 #[derive(Debug, Serialize)]
 pub struct Listed {
     pub table: String,
-    /// What it was called, from when and until when.
-    pub names: Vec<(String, String, Option<String>)>,
+    /// The names of the table, from when and until when.
+    pub names: Vec<(String, Moment, Option<Moment>)>,
     /// The first and the last moment of each time without a gap.
-    pub restorable: Vec<(String, String)>,
+    pub restorable: Vec<(Moment, Moment)>,
     /// The first and the last moment of each time of which nothing is known, and why.
-    pub unknown: Vec<(String, String, String)>,
+    pub unknown: Vec<(Moment, Moment, String)>,
     pub gaps: Vec<String>,
     /// Why it is not followed any more.
     pub ended: Option<String>,
@@ -36,8 +38,8 @@ pub struct Listed {
 #[derive(Debug, Serialize)]
 pub struct Listing {
     pub archive: String,
-    pub first: String,
-    pub last: String,
+    pub first: Moment,
+    pub last: Moment,
     pub tables: Vec<Listed>,
     pub gaps: Vec<String>,
     pub bytes: u64,
@@ -48,45 +50,36 @@ fn listing(directory: &Directory, manifest: &Manifest, is_damaged: &dyn Fn(u64) 
     let tables = manifest.tables.iter().map(|table| {
         let bases = manifest.bases.iter().filter(|base| base.table == table.id);
         let restorable = restorable(manifest, table, is_damaged);
-        let unknown = unknown(manifest, table, &restorable);
-        let ends = table.names.iter().skip(1).map(|next| next.from).map(Some);
-        let ends = ends.chain([table.ended.map(|ended| ended.at)]);
-        let names = table.names.iter().zip(ends).map(|(name, until)| {
-            let until = until.map(|until| until.moment.to_string());
-            (name.name.clone(), name.from.moment.to_string(), until)
+        let names = table.times().into_iter();
+        let gaps = table.gaps.iter().map(|gap| {
+            let until = gap.until.map_or("now".to_owned(), |until| until.moment.to_string());
+            format!("{} to {until}: {}", gap.from.moment, gap.reason)
         });
         Listed {
             table: table.name().to_owned(),
-            names: names.collect(),
-            restorable: restorable
-                .iter()
-                .map(|(from, to)| (from.to_string(), to.to_string()))
+            names: names
+                .map(|time| (time.name, time.from.moment, time.until.map(|until| until.moment)))
                 .collect(),
-            unknown: unknown
-                .into_iter()
-                .map(|(from, to, reason)| (from.to_string(), to.to_string(), reason))
-                .collect(),
-            gaps: table
-                .gaps
-                .iter()
-                .map(|gap| {
-                    let until = gap.until.map_or("now".to_owned(), |until| until.moment.to_string());
-                    format!("{} to {until}: {}", gap.from.moment, gap.reason)
-                })
-                .collect(),
+            unknown: unknown(manifest, table, &restorable),
+            restorable,
+            gaps: gaps.collect(),
             ended: table.says_end(),
             bytes: bases.map(|base| base.contents.bytes).sum(),
         }
     });
     let gaps = manifest.epochs.windows(2).filter_map(|pair| {
         let [before, after] = pair else { return None };
-        let reason = after.reason.as_deref().unwrap_or("the feed was lost");
-        Some(format!("{} to {}: {reason}", manifest.end_of(before), after.begins))
+        Some(format!(
+            "{} to {}: {}",
+            manifest.end_of(before),
+            after.begins,
+            after.reason()
+        ))
     });
     Listing {
         archive: directory.name(),
-        first: manifest.floor.moment.to_string(),
-        last: manifest.last().to_string(),
+        first: manifest.floor.moment,
+        last: manifest.last(),
         tables: tables.collect(),
         gaps: gaps.collect(),
         bytes: manifest.bytes(),
@@ -102,11 +95,8 @@ impl Listing {
         )];
         lines.extend(self.gaps.iter().map(|gap| format!("gap: {gap}")));
         for table in &self.tables {
-            let times: Vec<String> = table
-                .restorable
-                .iter()
-                .map(|(from, to)| format!("{from} to {to}"))
-                .collect();
+            let times = table.restorable.iter();
+            let times: Vec<String> = times.map(|(from, to)| format!("{from} to {to}")).collect();
             let times = match times.is_empty() {
                 true => "no moment can be restored".to_owned(),
                 false => times.join(", "),
@@ -130,66 +120,39 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
     let _reading = directory.read_lock();
     let Found { manifest, damage, .. } = directory.found()?;
     let checker = Checker::new(directory, &manifest);
-    let mut damages: Vec<Damage> = damage
-        .into_iter()
-        .filter_map(|text| {
-            let (file, problem) = text.split_once(": ")?;
-            Some(Damage {
-                file: file.to_owned(),
-                problem: problem.to_owned(),
-            })
-        })
-        .collect();
-    let segments = manifest
-        .segments
-        .iter()
-        .map(|segment| (crate::directory::Kind::Segment, segment.number));
-    let bases = manifest
-        .bases
-        .iter()
-        .map(|base| (crate::directory::Kind::Base, base.number));
-    let (mut known, mut damaged) = (std::collections::HashSet::new(), Vec::new());
-    for (kind, number) in segments.chain(bases) {
-        let path = directory.file(kind, number);
-        let file = path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        if let Some(problem) = checker.damage(number) {
-            damaged.push((
-                number,
-                Damage {
-                    file: file.clone(),
-                    problem,
-                },
-            ));
-        }
-        known.insert(file);
+    let (mut damages, mut notes) = (Vec::new(), Vec::new());
+    let mut damaged = |file: &str, problem: &str| {
+        let (file, problem) = (file.to_owned(), problem.to_owned());
+        damages.push(Damage { file, problem });
+    };
+    if let Some((file, problem)) = damage.as_deref().and_then(|text| text.split_once(": ")) {
+        damaged(file, problem);
     }
-    if !damaged.is_empty() {
+    let segments = manifest.segments.iter().map(|segment| (Kind::Segment, segment.number));
+    let bases = manifest.bases.iter().map(|base| (Kind::Base, base.number));
+    let files: HashMap<String, u64> = segments
+        .chain(bases)
+        .map(|(kind, number)| (kind.file_name(number), number))
+        .collect();
+    let problems = files
+        .iter()
+        .filter_map(|(file, number)| Some((file, number, checker.damage(*number)?)));
+    let mut problems: Vec<_> = problems.collect();
+    if !problems.is_empty() {
         // Where nobody can lock the directory, a run may have deleted what nothing needs any more.
         let still = directory.found()?.manifest.numbers();
-        damages.extend(
-            damaged
-                .into_iter()
-                .filter(|(number, _)| still.contains(number))
-                .map(|(_, damage)| damage),
-        );
+        problems.retain(|(_, number, _)| still.contains(number));
+        problems.sort();
     }
-    let mut notes = Vec::new();
+    problems.iter().for_each(|(file, _, problem)| damaged(file, problem));
     for entry in directory.entries()? {
-        if entry.is_own || known.contains(&entry.name) {
-            continue;
-        }
         match entry.number {
+            _ if entry.is_own || files.contains_key(&entry.name) => {}
             Some(1..) => notes.push(format!(
                 "{}: the manifest does not name it; a run is writing it, or was killed",
                 entry.name
             )),
-            _ => damages.push(Damage {
-                file: entry.name,
-                problem: "it is no file of this archive".to_owned(),
-            }),
+            _ => damaged(&entry.name, "it is no file of this archive"),
         }
     }
     let listing = listing(directory, &manifest, &|number| checker.is_damaged(number));

@@ -23,6 +23,17 @@ pub enum Kind {
     Base,
 }
 
+impl Kind {
+    /// The name of a file.
+    pub fn file_name(self, number: u64) -> String {
+        let kind = match self {
+            Kind::Segment => "segment",
+            Kind::Base => "base",
+        };
+        format!("v1-{kind}-{number:012}.jsonl.zst")
+    }
+}
+
 /// An archive's directory.
 #[derive(Debug, Clone)]
 pub struct Directory {
@@ -80,11 +91,7 @@ impl Directory {
 
     /// The path of a segment or a base. No name in it is from elsewhere.
     pub fn file(&self, kind: Kind, number: u64) -> PathBuf {
-        let kind = match kind {
-            Kind::Segment => "segment",
-            Kind::Base => "base",
-        };
-        self.of(&format!("{kind}-{number:012}.jsonl.zst"))
+        self.path.join(kind.file_name(number))
     }
 
     /// Makes the directory if it is not there, and takes the lock of the only writer. It goes with the process.
@@ -240,7 +247,7 @@ impl Directory {
                     return Err(std::io::Error::other(format!("it has more than {MOST_NAMES} files")));
                 }
                 entries.push(Entry {
-                    number: self.number_of(&name),
+                    number: Directory::number_of(&name),
                     is_own: own.contains(&name),
                     name,
                 });
@@ -252,10 +259,10 @@ impl Directory {
     }
 
     /// The number in the name of a segment or a base.
-    fn number_of(&self, name: &str) -> Option<u64> {
+    fn number_of(name: &str) -> Option<u64> {
         let digits = name.strip_suffix(".jsonl.zst")?.rsplit('-').next()?;
         let number = digits.parse().ok()?;
-        let is_of = |kind| self.file(kind, number).file_name().and_then(|file| file.to_str()) == Some(name);
+        let is_of = |kind: Kind| kind.file_name(number) == name;
         (is_of(Kind::Segment) || is_of(Kind::Base)).then_some(number)
     }
 

@@ -53,50 +53,45 @@ pub struct Event<'t> {
 }
 
 impl Table {
-    /// The times in which it has a name.
-    pub fn called(&self, name: &str) -> Vec<Called> {
-        let ends = self.names.iter().skip(1).map(|next| next.from);
+    /// The times in which it has its names.
+    pub fn times(&self) -> Vec<Called> {
         // What it ends with is still its own.
         let behind = |Position(position)| Position(position.saturating_add(1));
         let ended = self
             .ended
             .map(|Ended { at, .. }| Until::new(at.epoch, behind(at.position), at.moment));
-        let ends = ends.map(Some).chain([ended]);
-        let named = self.names.iter().zip(ends).map(|(known, until)| Called {
+        let ends = self.names.iter().skip(1).map(|next| Some(next.from)).chain([ended]);
+        let times = self.names.iter().zip(ends).map(|(known, until)| Called {
             name: known.name.clone(),
             from: known.from,
             until,
         });
-        named.filter(|called| called.name.eq_ignore_ascii_case(name)).collect()
+        times.collect()
+    }
+
+    /// The times in which it has a name.
+    pub fn called(&self, name: &str) -> Vec<Called> {
+        let mut times = self.times();
+        times.retain(|time| time.name.eq_ignore_ascii_case(name));
+        times
     }
 
     /// What has given a name to it, and taken it.
     pub fn events(&self, name: &str) -> Vec<Event<'_>> {
-        let mut events = Vec::new();
+        let event = |kind, at, name, before| Event { kind, at, name, before };
         let first = self.names.first().filter(|_| self.created);
-        events.extend(first.map(|first| Event {
-            kind: "create",
-            at: first.from,
-            name: &first.name,
-            before: None,
-        }));
+        let mut events: Vec<Event<'_>> = first
+            .map(|first| event("create", first.from, &first.name, None))
+            .into_iter()
+            .collect();
         let renamed = self.names.iter().zip(self.names.iter().skip(1));
-        events.extend(renamed.map(|(before, after)| Event {
-            kind: "rename",
-            at: after.from,
-            name: &after.name,
-            before: Some(&before.name),
-        }));
-        let ended = self.ended.filter(|ended| ended.why != WhyEnded::Deselected);
-        events.extend(ended.map(|ended| Event {
-            kind: if ended.why == WhyEnded::Dropped {
-                "drop"
-            } else {
-                "rename"
-            },
-            at: ended.at,
-            name: self.name(),
-            before: (ended.why == WhyEnded::Renamed).then(|| self.name()),
+        events.extend(
+            renamed.map(|(before, after)| event("rename", after.from, &after.name, Some(before.name.as_str()))),
+        );
+        events.extend(self.ended.and_then(|ended| match ended.why {
+            WhyEnded::Dropped => Some(event("drop", ended.at, self.name(), None)),
+            WhyEnded::Renamed => Some(event("rename", ended.at, self.name(), Some(self.name()))),
+            WhyEnded::Deselected => None,
         }));
         let is_of = |known: &str| known.eq_ignore_ascii_case(name);
         events.retain(|event| is_of(event.name) || event.before.is_some_and(is_of));
@@ -107,8 +102,8 @@ impl Table {
 impl Called {
     /// Returns whether it has the name at a position.
     fn is_at(&self, epoch: u32, position: Position) -> bool {
-        let place = |until: Until| (until.epoch, until.position);
-        place(self.from) <= (epoch, position) && self.until.is_none_or(|until| (epoch, position) < place(until))
+        let place = (epoch, position);
+        self.from.place() <= place && self.until.is_none_or(|until| place < until.place())
     }
 
     /// Returns whether it has the name at any moment of a time.
@@ -175,12 +170,8 @@ impl<'h> History<'h> {
     pub fn event(&mut self, event: &Event<'_>) -> Result<(), String> {
         let number = if event.kind == "create" { 0 } else { u64::MAX };
         let about = event.before.map(|before| serde_json::json!({ "Before": before }));
-        self.note(
-            event.kind,
-            event.name,
-            (event.at.position, number, event.at.moment),
-            about,
-        )
+        let at = (event.at.position, number, event.at.moment);
+        self.note(event.kind, event.name, at, about)
     }
 
     fn note(
@@ -235,12 +226,10 @@ impl Visitor for History<'_> {
         let Some(called) = called.filter(|_| is_between && (selects(before) || selects(after))) else {
             return Ok(true);
         };
-        let bag = |record: Option<&'_ Record>| record.map(|record| record.properties.clone());
+        fn bag(record: Option<&Record>) -> Option<Properties<'_>> {
+            record.map(|record| record.properties.as_properties())
+        }
         let (old, new) = (bag(before), bag(after));
-        let (old, new) = (
-            old.as_ref().map(|bag| bag.as_properties()),
-            new.as_ref().map(|bag| bag.as_properties()),
-        );
         let version = Version {
             position: stamp.position.to_string(),
             committed: stamp.committed.to_string(),

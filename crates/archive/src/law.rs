@@ -116,13 +116,12 @@ pub fn point(manifest: &Manifest, at: At, allow_gaps: bool, first_later: &mut Fi
     {
         if moment < epoch.begins {
             let Some((before, end)) = earlier else { break };
-            let reason = epoch.reason.as_deref().unwrap_or("the feed was lost");
             return match allow_gaps {
                 true => Ok(at_point(before, None)),
                 false => Err(format!(
-                    "the archive has a gap from {end} to {}: {reason}. {moment} is in it; with --allow-gaps the state of {end} is \
-                     restored",
-                    epoch.begins
+                    "the archive has a gap from {end} to {}: {}. {moment} is in it; with --allow-gaps the state of {end} is restored",
+                    epoch.begins,
+                    epoch.reason()
                 )),
             };
         }
@@ -176,7 +175,7 @@ fn bases_of<'m>(manifest: &'m Manifest, table: &Table, point: &Point) -> Vec<&'m
     let is_of = |base: &&Base| base.table == table.id && base.epoch == point.epoch && is_before(base);
     // Nor is what was read in a gap of any use: the table may have been another one.
     let is_in = |gap: &Gap, base: &Base| {
-        let is_behind = |until: Until| (base.epoch, base.position) >= (until.epoch, until.position);
+        let is_behind = |until: Until| (base.epoch, base.position) >= until.place();
         is_behind(gap.from) && !gap.until.is_some_and(is_behind)
     };
     let is_sound = |base: &&Base| !table.gaps.iter().any(|gap| is_in(gap, base));
@@ -290,6 +289,16 @@ pub struct Unknown {
 }
 
 impl Unknown {
+    /// Everything from a moment on.
+    pub fn from(position: Position, from: Moment, reason: impl Into<String>) -> Unknown {
+        Unknown {
+            position,
+            from,
+            until: None,
+            reason: reason.into(),
+        }
+    }
+
     /// Returns whether any of them can be between two moments.
     pub fn is_between(&self, since: Option<Moment>, until: Option<Moment>) -> bool {
         until.is_none_or(|until| self.from <= until)
@@ -322,7 +331,7 @@ pub fn stretches<'m>(
 ) -> (Vec<Stretch<'m>>, Vec<Unknown>) {
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     let begin = (epoch.number, Position(0));
-    let end = table.ended.map(|ended| (ended.at.epoch, ended.at.position));
+    let end = table.ended.map(|ended| ended.at.place());
     if table.since.epoch > epoch.number || end.is_some_and(|end| end <= begin) {
         return (known, unknown);
     }
@@ -336,12 +345,8 @@ pub fn stretches<'m>(
     let since_then = Some(table.since).filter(|since| since.epoch == epoch.number);
     let from = since_then.map_or(begin, |since| since.moment.max(begin));
     if bases.first().is_none_or(|base| base.moment > from) {
-        lost = Some(Unknown {
-            position: since_then.map_or(Position(0), |since| Position(since.position.0.saturating_add(1))),
-            from,
-            until: None,
-            reason: "the table was not read yet".to_owned(),
-        });
+        let position = since_then.map_or(0, |since| since.position.0.saturating_add(1));
+        lost = Some(Unknown::from(Position(position), from, "the table was not read yet"));
     }
     // A base divides nothing: the changes before it and after it are in the segments. So the first one that is early enough will do.
     let is_early = |base: &&Base| since.is_some_and(|since| base.moment <= since) && !is_damaged(base.number);
@@ -353,12 +358,8 @@ pub fn stretches<'m>(
             continue;
         }
         if is_damaged(base.number) {
-            lost.get_or_insert(Unknown {
-                position: base.position,
-                from: base.moment,
-                until: None,
-                reason: format!("the base {} is missing or damaged", base.number),
-            });
+            let reason = format!("the base {} is missing or damaged", base.number);
+            lost.get_or_insert(Unknown::from(base.position, base.moment, reason));
             continue;
         }
         unknown.extend(lost.take().map(|lost| Unknown {
@@ -371,28 +372,20 @@ pub fn stretches<'m>(
             .iter()
             .filter(is_of_table)
             .find(|segment| is_damaged(segment.number));
-        let gap = table.gaps.iter().map(|gap| (gap.from, gap));
-        let gap = gap.filter(|(from, _)| from.epoch == epoch.number && from.position > base.position);
-        let gap = gap.min_by_key(|(from, _)| from.position).map(|(from, gap)| Unknown {
-            position: from.position,
-            from: from.moment,
-            until: None,
-            reason: gap.reason.clone(),
-        });
+        let gaps = table
+            .gaps
+            .iter()
+            .filter(|gap| gap.from.epoch == epoch.number && gap.from.position > base.position);
+        let gap = gaps.min_by_key(|gap| gap.from.position);
         let (cut, reached) = match (damaged, gap) {
-            (Some(segment), gap) if gap.as_ref().is_none_or(|gap| gap.position > segment.first) => {
-                let lost = Unknown {
-                    position: segment.first,
-                    from: segment.earliest,
-                    until: None,
-                    reason: segment.says_damage(),
-                };
+            (Some(segment), gap) if gap.is_none_or(|gap| gap.from.position > segment.first) => {
+                let lost = Unknown::from(segment.first, segment.earliest, segment.says_damage());
                 (Some(lost), segment.last)
             }
-            (_, Some(gap)) => {
-                let reached = gap.position;
-                (Some(gap), reached)
-            }
+            (_, Some(Gap { from, reason, .. })) => (
+                Some(Unknown::from(from.position, from.moment, reason.as_str())),
+                from.position,
+            ),
             _ => (None, past),
         };
         let end = Point {
@@ -424,11 +417,10 @@ pub fn stretches<'m>(
     unknown.extend(deselected.map(|ended| {
         let again = |later: &&Table| later.oid == table.oid && later.id > table.id;
         let again = manifest.tables.iter().filter(again).map(|later| later.since.moment);
+        let position = Position(ended.at.position.0.saturating_add(1));
         Unknown {
-            position: Position(ended.at.position.0.saturating_add(1)),
-            from: ended.at.moment,
             until: again.min(),
-            reason: "the archive did not select the table".to_owned(),
+            ..Unknown::from(position, ended.at.moment, "the archive did not select the table")
         }
     }));
     (known, unknown)

@@ -113,8 +113,7 @@ impl Table {
             return;
         }
         // Of the names of one transaction the last one counts.
-        self.names
-            .retain(|known| (known.from.epoch, known.from.position) != (from.epoch, from.position));
+        self.names.retain(|known| known.from.place() != from.place());
         if self.names.is_empty() || self.name() != name {
             self.names.push(Name {
                 name: name.to_owned(),
@@ -123,13 +122,17 @@ impl Table {
         }
     }
 
+    fn end(&mut self, why: WhyEnded, at: Until) {
+        self.ended = Some(Ended { why, at });
+    }
+
     fn lose(&mut self, from: Until, reason: &str) {
         let lost = Gap {
             from,
             until: None,
             reason: reason.to_owned(),
         };
-        let is_earlier = |gap: &Gap| (from.epoch, from.position) < (gap.from.epoch, gap.from.position);
+        let is_earlier = |gap: &Gap| from.place() < gap.from.place();
         match self.gaps.last_mut().filter(|gap| gap.until.is_none()) {
             None => self.gaps.push(lost),
             Some(open) if is_earlier(open) => *open = lost,
@@ -152,16 +155,8 @@ impl Manifest {
         names.clone_into(&mut self.selected);
         let at = self.reached();
         let is_selected = |table: &&mut Table| !is_selected(names, table.name());
-        for table in self
-            .tables
-            .iter_mut()
-            .filter(|table| table.ended.is_none())
-            .filter(is_selected)
-        {
-            table.ended = Some(Ended {
-                why: WhyEnded::Deselected,
-                at,
-            });
+        for table in self.living_mut().filter(is_selected) {
+            table.end(WhyEnded::Deselected, at);
         }
     }
 
@@ -176,16 +171,12 @@ impl Manifest {
         epoch.number = self.epoch().map_or(1, |epoch| epoch.number + 1);
         let at = Until::new(epoch.number, Position(0), epoch.begins);
         let names = by_oid(listed);
-        for table in self.tables.iter_mut().filter(|table| table.ended.is_none()) {
+        let selected = self.selected.clone();
+        for table in self.living_mut() {
             let now = names.get(&table.oid);
-            match now.filter(|name| is_same_source && is_selected(&self.selected, name)) {
+            match now.filter(|name| is_same_source && is_selected(&selected, name)) {
                 Some(name) => table.rename(name, at),
-                None => {
-                    table.ended = Some(Ended {
-                        why: WhyEnded::Dropped,
-                        at,
-                    })
-                }
+                None => table.end(WhyEnded::Dropped, at),
             }
         }
         let living: HashSet<u32> = self.living().map(|table| table.oid).collect();
@@ -212,10 +203,8 @@ impl Manifest {
         let now = now.filter(is_selected);
 
         // Of the names that it gets in one transaction the last one counts.
-        let is_of = |table: &&mut Table| {
-            let is_now = |ended: Ended| (ended.at.epoch, ended.at.position) == (at.epoch, at.position);
-            table.oid == oid && table.ended.is_none_or(is_now)
-        };
+        let is_of =
+            |table: &&mut Table| table.oid == oid && table.ended.is_none_or(|ended| ended.at.place() == at.place());
         let living = self.tables.iter_mut().rev().find(is_of);
         match (living, before, now) {
             (Some(table), ..) if table.ended.is_some() => {
@@ -230,7 +219,7 @@ impl Manifest {
                 }
                 match now {
                     Some(name) => table.rename(name, at),
-                    None => table.ended = Some(Ended { why, at }),
+                    None => table.end(why, at),
                 }
             }
             (None, Some(before), _) => {
@@ -275,13 +264,9 @@ impl Manifest {
 
     /// The epoch, and the end of what was read of it.
     pub fn known(&self) -> (u32, Position) {
-        let known = |epoch: &Epoch| {
-            (
-                epoch.number,
-                epoch.seen.as_ref().map_or(epoch.through, |seen| seen.position),
-            )
-        };
-        self.epoch().map_or((0, Position(0)), known)
+        let read = |epoch: &Epoch| epoch.seen.as_ref().map_or(epoch.through, |seen| seen.position);
+        self.epoch()
+            .map_or((0, Position(0)), |epoch| (epoch.number, read(epoch)))
     }
 
     /// Notes that everything is known up to what was known then: the feed was read to its end after the clock showed this moment, and the tables
@@ -298,17 +283,14 @@ impl Manifest {
     pub fn compare(&mut self, listed: &[Listed], known: (u32, Position), clock: Moment) {
         let (before, now) = (self.reached(), self.known());
         let now = Until::new(now.0, now.1, clock);
-        let is_known = |until: Until| (until.epoch, until.position) <= known;
+        let is_known = |until: Until| until.place() <= known;
         let names = by_oid(listed);
         for table in self.living_mut().filter(|table| is_known(table.since)) {
-            let is_later = (table.since.epoch, table.since.position) > (before.epoch, before.position);
+            let is_later = table.since.place() > before.place();
             let from = if is_later { table.since } else { before };
             let Some(name) = names.get(&table.oid) else {
                 table.lose(from, UNTOLD);
-                table.ended = Some(Ended {
-                    why: WhyEnded::Dropped,
-                    at: now,
-                });
+                table.end(WhyEnded::Dropped, now);
                 continue;
             };
             // Its name then, or one that it has had since then.

@@ -139,6 +139,13 @@ pub struct Epoch {
     pub reason: Option<String>,
 }
 
+impl Epoch {
+    /// Why the epoch before it ended.
+    pub fn reason(&self) -> &str {
+        self.reason.as_deref().unwrap_or("the feed was lost")
+    }
+}
+
 /// Why a table is not followed any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -160,12 +167,18 @@ pub struct Until {
 }
 
 impl Until {
+    /// A point of the log of an epoch, and when it was.
     pub fn new(epoch: u32, position: Position, moment: Moment) -> Until {
         Until {
             epoch,
             position,
             moment,
         }
+    }
+
+    /// Where it is in the order of all that an archive has read.
+    pub fn place(self) -> (u32, Position) {
+        (self.epoch, self.position)
     }
 }
 
@@ -265,10 +278,8 @@ impl Table {
 
     /// Returns whether a change of this relation at a position is one of this table.
     pub fn has_change(&self, epoch: u32, position: Position) -> bool {
-        let is_before_end = self
-            .ended
-            .is_none_or(|ended| (epoch, position) <= (ended.at.epoch, ended.at.position));
-        (epoch, position) > (self.since.epoch, self.since.position) && is_before_end
+        let place = (epoch, position);
+        place > self.since.place() && self.ended.is_none_or(|ended| place <= ended.at.place())
     }
 
     /// Returns whether changes are missing and no base was made since then.

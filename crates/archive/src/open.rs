@@ -105,13 +105,8 @@ impl Archive {
 
     /// The tables of a name, or all, that were there at a point.
     fn tables(&self, name: Option<&str>, point: &Point) -> Result<Vec<Table>, String> {
-        let named = self
-            .found
-            .manifest
-            .tables
-            .iter()
-            .filter(|table| name.is_none_or(|name| table.was(name)));
-        let named: Vec<&Table> = named.collect();
+        let named = self.found.manifest.tables.iter();
+        let named: Vec<&Table> = named.filter(|table| name.is_none_or(|name| table.was(name))).collect();
         let is_there = |table: &&&Table| {
             table.is_at(point) && name.is_none_or(|name| name.eq_ignore_ascii_case(table.name_at(point)))
         };
@@ -234,20 +229,15 @@ impl Archive {
             let mut collect = || -> Result<(), String> {
                 let mut unknown = Vec::new();
                 let mut lost = |position, from, until, reason: &str| {
-                    unknown.push(Unknown {
-                        position: Position(position),
-                        from,
-                        until,
-                        reason: reason.to_owned(),
-                    });
+                    let unbounded = Unknown::from(Position(position), from, reason);
+                    unknown.push(Unknown { until, ..unbounded });
                 };
                 match (before, since) {
                     (None, Some(since)) if since < begin && !is_known => {
                         lost(0, since, Some(begin), "the archive has the table since then");
                     }
                     (Some(before), _) if begin < epoch.begins => {
-                        let reason = epoch.reason.as_deref().unwrap_or("the feed was lost");
-                        lost(0, manifest.end_of(before), Some(epoch.begins), reason);
+                        lost(0, manifest.end_of(before), Some(epoch.begins), epoch.reason());
                     }
                     _ => {}
                 }
@@ -278,13 +268,8 @@ impl Archive {
                         let wanted = vec![((*known).clone(), needed)];
                         let mut state = State::gather(&self.directory, manifest, &wanted, &end, Versions::All, true)?;
                         if state.visit(known.id, &mut history)?.unknown > 0 {
-                            unknown.push(Unknown {
-                                position,
-                                from,
-                                until: None,
-                                reason: "changes have no properties, and nothing says which they were before"
-                                    .to_owned(),
-                            });
+                            let reason = "changes have no properties, and nothing says which they were before";
+                            unknown.push(Unknown::from(position, from, reason));
                         }
                     }
                 }
