@@ -378,7 +378,7 @@ async fn compare(
         source,
         target,
         readers: places.options.work.readers(),
-        secret: Arc::new(DigestSecret::random()),
+        secret: DigestSecret::random(),
         with_timestamps,
         most,
         counters,

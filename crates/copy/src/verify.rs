@@ -6,16 +6,16 @@
 //! their entities are read again and compared one by one, as many buckets at a time as memory takes.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde::Serialize;
 use table_service_model::Value;
+use tokio::sync::mpsc::channel;
 
 use crate::failure::Failure;
 use crate::peer::Source;
 use crate::progress::Counters;
-use crate::record::{Chunk, DigestSecret, Range, Record};
+use crate::record::{Chunk, DigestSecret, Key, Range, Record};
 use crate::workers::each;
 
 const BUCKETS: usize = 1 << 14;
@@ -32,7 +32,6 @@ struct Bucket {
 }
 
 /// What one side has.
-#[derive(Default)]
 struct Summary {
     buckets: Vec<Bucket>,
     unreadable: u64,
@@ -71,7 +70,7 @@ pub struct Verify {
     pub source: Source,
     pub target: Source,
     pub readers: usize,
-    pub secret: Arc<DigestSecret>,
+    pub secret: DigestSecret,
     pub with_timestamps: bool,
     /// How many differences are listed.
     pub most: usize,
@@ -137,26 +136,21 @@ impl Verify {
     }
 
     async fn summary(self: &Arc<Verify>, of_source: bool, table: &str) -> Result<Summary, Failure> {
-        let summary = Arc::new(Mutex::new(Summary {
+        let mut summary = Summary {
             buckets: vec![Bucket::default(); BUCKETS],
             unreadable: 0,
-        }));
-        let (secret, with_timestamps) = (self.secret.clone(), self.with_timestamps);
-        let counters = self.counters.clone();
-        let result = summary.clone();
-        self.each(of_source, table, move |records, unreadable| {
-            let digests: Vec<(usize, u128, u64)> = records
-                .iter()
-                .map(|record| {
-                    (
-                        bucket_of(record),
-                        secret.digest(record, with_timestamps),
-                        record.weight() as u64,
-                    )
-                })
-                .collect();
-            counters.read(records.len());
-            let mut summary = result.lock().unwrap_or_else(PoisonError::into_inner);
+        };
+        let verify = self.clone();
+        let digests = move |chunk: Chunk| {
+            let digest = |record: &Record| {
+                let digest = verify.secret.digest(record, verify.with_timestamps);
+                (bucket_of(record), digest, record.weight() as u64)
+            };
+            let digests: Vec<(usize, u128, u64)> = chunk.records.iter().map(digest).collect();
+            verify.counters.read(digests.len());
+            (digests, chunk.rejects.len() as u64)
+        };
+        let add = |(digests, unreadable): (Vec<(usize, u128, u64)>, u64)| {
             summary.unreadable += unreadable;
             for (index, digest, bytes) in digests {
                 if let Some(bucket) = summary.buckets.get_mut(index) {
@@ -166,36 +160,54 @@ impl Verify {
                 }
             }
             Ok(())
-        })
-        .await?;
-        let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(std::mem::take(&mut *summary))
+        };
+        self.each(of_source, table, digests, add).await?;
+        Ok(summary)
     }
 
     fn side(&self, of_source: bool) -> &Source {
         if of_source { &self.source } else { &self.target }
     }
 
-    /// Reads a table of one side, several ranges at a time.
-    async fn each<F>(self: &Arc<Verify>, of_source: bool, table: &str, take: F) -> Result<(), Failure>
-    where
-        F: Fn(Vec<Record>, u64) -> Result<(), Failure> + Clone + Send + Sync + 'static,
-    {
+    /// Reads a table of one side, several ranges at a time, and takes what is made of the chunks.
+    async fn each<T: Send + 'static>(
+        self: &Arc<Verify>,
+        of_source: bool,
+        table: &str,
+        make: impl Fn(Chunk) -> T + Clone + Send + Sync + 'static,
+        mut take: impl FnMut(T) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let ranges = self.side(of_source).ranges(table, self.readers).await?;
         if ranges == [Range::Stream] {
             return Err(Failure::usage(
                 "Standard input is gone once it is read; give a file to compare it.",
             ));
         }
-        let (verify, name) = (self.clone(), table.to_owned());
-        each(self.readers, ranges, move |range| {
-            let (verify, table, take) = (verify.clone(), name.clone(), take.clone());
+        let (verify, name, (sender, mut made)) = (self.clone(), table.to_owned(), channel(self.readers));
+        let reading = each(self.readers, ranges, move |range| {
+            let (verify, table, make, sender) = (verify.clone(), name.clone(), make.clone(), sender.clone());
             async move {
-                let take = |chunk: Chunk| take(chunk.records, chunk.rejects.len() as u64);
-                verify.side(of_source).each_chunk(&table, &range, take).await
+                let (chunk_sender, mut chunks) = channel(1);
+                let making = async {
+                    while let Some(chunk) = chunks.recv().await {
+                        if sender.send(make(chunk)).await.is_err() {
+                            // Whoever takes them reports its error itself.
+                            break;
+                        }
+                    }
+                    Ok(())
+                };
+                let source = verify.side(of_source);
+                tokio::try_join!(source.read(&table, &range, None, chunk_sender), making).map(drop)
             }
-        })
-        .await
+        });
+        let taking = async {
+            while let Some(made) = made.recv().await {
+                take(made)?;
+            }
+            Ok(())
+        };
+        tokio::try_join!(taking, reading).map(drop)
     }
 
     /// Lists the entities that differ in some buckets.
@@ -207,75 +219,54 @@ impl Verify {
         comparison: &mut Comparison,
     ) -> Result<(), Failure> {
         let chosen: Arc<HashSet<usize>> = Arc::new(group.iter().copied().collect());
-        let source: Arc<Mutex<HashMap<(String, String), Record>>> = Arc::default();
-        let (collected, buckets) = (source.clone(), chosen.clone());
-        let bytes = Arc::new(AtomicU64::new(0));
-        let name = self.source.name();
-        self.each(true, table, move |records, _| {
-            let mut collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
-            for record in records {
-                if buckets.contains(&bucket_of(&record)) {
-                    // Twice the summary: the table may have grown since, but not so much.
-                    let weight = record.weight() as u64;
-                    if bytes.fetch_add(weight, Ordering::Relaxed) + weight > most_bytes {
-                        return Err(Failure::new(format!(
-                            "{name}: the table has changed too much while it was compared."
-                        )));
-                    }
-                    collected.insert((record.partition_key.clone(), record.row_key.clone()), record);
-                }
+        let choose = move |mut chunk: Chunk| {
+            chunk.records.retain(|record| chosen.contains(&bucket_of(record)));
+            chunk.records
+        };
+        let (mut source, mut bytes) = (HashMap::new(), 0);
+        let collect = |records: Vec<Record>| {
+            bytes += records.iter().map(|record| record.weight() as u64).sum::<u64>();
+            // Twice the summary: the table may have grown since, but not so much.
+            if bytes > most_bytes {
+                return Err(Failure::new(format!(
+                    "{}: the table has changed too much while it was compared.",
+                    self.source.name()
+                )));
             }
+            source.extend(records.into_iter().map(|record| (record.key(), record)));
             Ok(())
-        })
-        .await?;
-        let found: Arc<Mutex<(Vec<Difference>, bool)>> = Arc::default();
-        let (list, most, with_timestamps) = (
-            found.clone(),
-            self.most - comparison.differences.len(),
-            self.with_timestamps,
-        );
-        let (left, name) = (source.clone(), table.to_owned());
-        self.each(false, table, move |records, _| {
+        };
+        self.each(true, table, choose.clone(), collect).await?;
+        let mut differ = |key: Key, what: String| {
+            if comparison.differences.len() >= self.most {
+                comparison.more = true;
+                return;
+            }
+            comparison.differences.push(Difference {
+                table: table.to_owned(),
+                partition_key: key.partition_key,
+                row_key: key.row_key,
+                what,
+            });
+        };
+        let look = |records: Vec<Record>| {
             for record in records {
-                if !chosen.contains(&bucket_of(&record)) {
-                    continue;
-                }
-                let key = (record.partition_key.clone(), record.row_key.clone());
-                let other = left.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-                let what = match other {
+                let what = match source.remove(&record.key()) {
                     None => Some("only in the target".to_owned()),
-                    Some(other) => difference(&other, &record, with_timestamps),
+                    Some(other) => difference(&other, &record, self.with_timestamps),
                 };
                 if let Some(what) = what {
-                    push(&list, most, &name, key, what);
+                    differ(record.key(), what);
                 }
             }
             Ok(())
-        })
-        .await?;
-        let left = std::mem::take(&mut *source.lock().unwrap_or_else(PoisonError::into_inner));
-        for key in left.into_keys() {
-            push(&found, most, table, key, "only in the source".to_owned());
-        }
-        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-        comparison.differences.append(&mut found.0);
-        comparison.more |= found.1;
+        };
+        self.each(false, table, choose, look).await?;
+        source
+            .into_keys()
+            .for_each(|key| differ(key, "only in the source".to_owned()));
         Ok(())
     }
-}
-
-fn push(list: &Mutex<(Vec<Difference>, bool)>, most: usize, table: &str, key: (String, String), what: String) {
-    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-    if list.0.len() >= most {
-        list.1 = true;
-        return;
-    }
-    list.0.push(Difference {
-        table: table.to_owned(),
-        partition_key: key.0,
-        row_key: key.1,
-        what,
-    });
 }
 
 /// What differs between two entities of one key.
