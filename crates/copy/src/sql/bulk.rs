@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::record::Position;
 
 use super::connect::{Connection, Database, SqlError, row, rows};
-use super::visit::{Access, Relation};
+use super::visit::{Access, Known, Relation};
 
 /// How many entities a step deletes at most.
 pub const LARGEST_STEP: usize = 1000;
@@ -28,23 +28,17 @@ fn no_table(database: &Database, table: &str) -> Failure {
 pub async fn count(database: &Database, table: &str, filter: Option<&str>) -> Result<usize, Failure> {
     const COUNT: &str =
         "SELECT table_service.count_entities($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties)";
-    let work = async |client: &Connection| {
-        let Some(relation) = database.relation(client, table).await? else {
-            return Ok(None);
-        };
-        let count = async |name: &str| {
-            if client.has_functions_of_0_3 {
-                return row(client, COUNT, &[&table, &filter]).await;
-            }
+    let count = async |client: &Connection, _: &Relation, name: &str| {
+        let counted = if client.has_functions_of_0_3 {
+            row(client, COUNT, &[&table, &filter]).await?
+        } else {
             let condition = condition(client, filter).await?;
             let statement = format!("SELECT pg_catalog.count(*) FROM {name} AS e WHERE {condition}");
-            row(client, &statement, &[]).await
+            row(client, &statement, &[]).await?
         };
-        let counted = database.visiting(client, &relation, Access::Read, count).await?;
-        let count: i64 = counted.try_get(0)?;
-        Ok(Some(usize::try_from(count).unwrap_or_default()))
+        Ok(usize::try_from(counted.try_get::<_, i64>(0)?).unwrap_or_default())
     };
-    let counted = database.again(|| database.on_kept(work)).await?;
+    let counted = database.at(Known::ByName(table), Access::Read, count).await?;
     counted.ok_or_else(|| no_table(database, table))
 }
 

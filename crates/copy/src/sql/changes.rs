@@ -337,15 +337,11 @@ impl ChangeFeed {
 
     /// Where a table's entities are; `None` if it is not there.
     pub async fn stored_table(&self, table: Known<'_>) -> Result<Option<StoredTable>, Failure> {
-        let work = async |client: &Connection| {
-            let Some(relation) = self.database.known_relation(client, table).await? else {
-                return Ok(None);
-            };
-            let check = async |_: &str| alive(client, &relation.table).await;
-            let alive = self.database.visiting(client, &relation, Access::Read, check).await?;
-            Ok(Some(StoredTable { relation, alive }))
+        let look = async |client: &Connection, relation: &Relation, _: &str| {
+            let (relation, alive) = (relation.clone(), alive(client, &relation.table).await?);
+            Ok(StoredTable { relation, alive })
         };
-        self.database.again(|| self.database.on_kept(work)).await
+        self.database.at(table, Access::Read, look).await
     }
 
     /// Sends the entities of a table that have these keys, as they are now, some at a time. After a connection broke they come again

@@ -16,7 +16,7 @@ use crate::write::{OnConflict, WriteMode};
 
 use super::connect::{ALL_ALIVE, Connection, Database, SqlError, alive, row, rows};
 use super::rows::{BagBytes, Micros};
-use super::visit::{Access, Relation};
+use super::visit::{Access, Known, Relation};
 
 const COLUMNS: &str = "partition_key, row_key, \"timestamp\", properties";
 /// How many writes use the staging table after a conflict, before COPY tries the table itself again.
@@ -37,26 +37,19 @@ impl Database {
 
     /// Deletes the entities that have these keys, if they are there.
     pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
-        let (partitions, rows_of): (Vec<&str>, Vec<&str>) = keys
+        let keys = keys
             .iter()
-            .map(|key| (key.partition_key.as_str(), key.row_key.as_str()))
-            .unzip();
+            .map(|key| (key.partition_key.as_str(), key.row_key.as_str()));
+        let (partitions, rows_of): (Vec<&str>, Vec<&str>) = keys.unzip();
         let (partitions, rows_of) = (&partitions, &rows_of);
-        let work = async |client: &Connection| {
-            let Some(relation) = self.relation(client, table).await? else {
-                return Ok(());
-            };
-            let delete = async |name: &str| {
-                let statement = format!(
-                    "DELETE FROM {name} AS e USING unnest($1::text[], $2::text[]) AS k (p, r) \
-                     WHERE e.partition_key = k.p AND e.row_key = k.r"
-                );
-                Ok(client.execute(&statement, &[partitions, rows_of]).await?)
-            };
-            let visited = self.visiting(client, &relation, Access::Write, delete);
-            visited.await.map(drop)
+        let delete = async |client: &Connection, _: &Relation, name: &str| {
+            let statement = format!(
+                "DELETE FROM {name} AS e USING unnest($1::text[], $2::text[]) AS k (p, r) \
+                 WHERE e.partition_key = k.p AND e.row_key = k.r"
+            );
+            Ok(client.execute(&statement, &[partitions, rows_of]).await?)
         };
-        self.again(|| self.on_kept(work)).await
+        self.at(Known::ByName(table), Access::Write, delete).await.map(drop)
     }
 
     pub fn writer(&self, table: &str, mode: WriteMode) -> SqlWriter {

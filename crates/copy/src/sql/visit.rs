@@ -8,10 +8,13 @@ use table_service_model::table_name;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, Row};
 
+use crate::failure::Failure;
+
 use super::connect::{Connection, Database, LOCK_TIMEOUT, SqlError, row, rows};
 use super::owners::of_table;
 
 /// Where the entities of a table are. Only a visit shows the name.
+#[derive(Clone)]
 pub struct Relation {
     /// Quoted.
     name: String,
@@ -101,6 +104,27 @@ impl Database {
         let check = async |now: &Connection| self.check_owners(now, &of_table(), &[name]).await;
         self.on_kept(check).await?;
         Ok(name)
+    }
+
+    /// Finds a table and does something with it in a transaction of its own, again while the database is away. Returns `None` if there is no such
+    /// table.
+    ///
+    /// # Errors
+    /// As for [`Database::visit`]; errors of the work.
+    pub async fn at<T>(
+        &self,
+        table: Known<'_>,
+        access: Access,
+        work: impl AsyncFn(&Connection, &Relation, &str) -> Result<T, SqlError>,
+    ) -> Result<Option<T>, Failure> {
+        let at = async |client: &Connection| {
+            let Some(relation) = self.known_relation(client, table).await? else {
+                return Ok(None);
+            };
+            let work = async |name: &str| work(client, &relation, name).await;
+            self.visiting(client, &relation, access, work).await.map(Some)
+        };
+        self.again(|| self.on_kept(&at)).await
     }
 
     /// Does something with a table in a transaction of its own. After an error the client cannot be used any more.
