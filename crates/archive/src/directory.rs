@@ -64,14 +64,17 @@ pub struct Entry {
 }
 
 impl Directory {
+    /// The archive in a directory, which need not be there.
     pub fn new(path: &Path) -> Directory {
         Directory { path: path.to_owned() }
     }
 
+    /// An error with the name of the directory.
     pub fn failed(&self, error: &dyn std::fmt::Display) -> Failure {
         Failure::new(format!("{}: {error}", self.path.display()))
     }
 
+    /// The path.
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }

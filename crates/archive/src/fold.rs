@@ -18,6 +18,7 @@ pub enum Change {
 }
 
 impl Change {
+    /// The name in a history.
     pub fn name(self) -> &'static str {
         match self {
             Change::Insert => "insert",

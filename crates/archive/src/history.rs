@@ -144,6 +144,7 @@ fn different(bag: Option<Properties<'_>>, other: Option<Properties<'_>>) -> Resu
 }
 
 impl<'h> History<'h> {
+    /// An empty history of an epoch.
     pub fn new(
         epoch: u32,
         selects: &'h dyn Fn(&Record) -> bool,

@@ -193,6 +193,7 @@ pub struct Lacking {
 }
 
 impl Lacking {
+    /// A table is unknown because of damage.
     pub fn damaged(what: String) -> Lacking {
         Lacking { what, is_damage: true }
     }
@@ -305,6 +306,7 @@ impl Unknown {
             && since.is_none_or(|since| self.until.is_none_or(|end| since < end))
     }
 
+    /// The sentence for people.
     pub fn text(&self) -> String {
         let until = self.until.map_or("the end".to_owned(), |until| until.to_string());
         format!(

@@ -182,6 +182,7 @@ impl Until {
     }
 }
 
+/// The end of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     pub why: WhyEnded,
@@ -239,6 +240,7 @@ pub struct Table {
 }
 
 impl Table {
+    /// A table with one name.
     pub fn new(id: u32, oid: u32, name: &str, since: Until) -> Table {
         let name = Name {
             name: name.to_owned(),
@@ -424,10 +426,12 @@ impl Manifest {
         self.tables.iter().filter(|table| table.ended.is_none())
     }
 
+    /// The same, to be changed.
     pub fn living_mut(&mut self) -> impl Iterator<Item = &mut Table> {
         self.tables.iter_mut().filter(|table| table.ended.is_none())
     }
 
+    /// The table of a number.
     pub fn table(&self, id: u32) -> Option<&Table> {
         self.tables.iter().find(|table| table.id == id)
     }

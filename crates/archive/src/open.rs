@@ -62,6 +62,7 @@ pub struct Told {
 }
 
 impl Archive {
+    /// Reads what an archive has, and keeps its files there.
     pub fn open(path: &Path) -> Result<Archive, Failure> {
         let directory = Directory::new(path);
         let reading = directory.read_lock();

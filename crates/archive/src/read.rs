@@ -47,10 +47,12 @@ pub struct ChangeLine<'a> {
 }
 
 impl<'a> ChangeLine<'a> {
+    /// Reads a line.
     pub fn read(line: &'a [u8]) -> Result<ChangeLine<'a>, String> {
         serde_json::from_slice(line).map_err(|error| format!("a line is no change: {error}"))
     }
 
+    /// When the change was committed.
     pub fn position_and_moment(&self) -> Result<(Position, Moment), String> {
         let both = Position::parse(&self.position).zip(Moment::parse(&self.committed));
         both.ok_or_else(|| "a change has no position or no moment".to_owned())
@@ -73,6 +75,7 @@ impl<'a> ChangeLine<'a> {
         serde_json::to_vec(&line).map_err(|error| error.to_string())
     }
 
+    /// The Timestamp of the entity.
     pub fn ticks(&self) -> Option<Ticks> {
         self.timestamp.as_deref().and_then(Ticks::parse)
     }
@@ -160,6 +163,7 @@ pub fn counted(file: &File, contents: &Contents) -> std::io::Result<Option<Sha25
     }
 }
 
+/// Bytes in hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -174,6 +178,7 @@ pub struct Checker<'m> {
 }
 
 impl<'m> Checker<'m> {
+    /// Knows nothing of the files yet.
     pub fn new(directory: &'m Directory, manifest: &'m Manifest) -> Checker<'m> {
         let segments = manifest.segments.iter();
         let segments = segments.map(|segment| (segment.number, (Kind::Segment, &segment.contents)));
@@ -204,6 +209,7 @@ impl<'m> Checker<'m> {
         found
     }
 
+    /// Returns whether a file is not as it was written.
     pub fn is_damaged(&self, number: u64) -> bool {
         self.damage(number).is_some()
     }

@@ -24,6 +24,7 @@ pub struct Sorter {
 }
 
 impl Sorter {
+    /// An empty sorter.
     pub fn new() -> Sorter {
         Sorter::with_room(BUFFER)
     }
@@ -37,6 +38,7 @@ impl Sorter {
         }
     }
 
+    /// Takes a document.
     pub fn push(&mut self, key: &[u8], document: &[u8]) -> Result<()> {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(key);
@@ -79,6 +81,7 @@ impl Sorter {
         Ok(())
     }
 
+    /// Sorts everything.
     pub fn finish(mut self) -> Result<Sorted> {
         self.sort();
         let runs = std::mem::take(&mut self.runs);
@@ -177,6 +180,7 @@ impl Sorted {
         self.heads.peek().map(|Reverse((key, ..))| key.as_slice())
     }
 
+    /// The next key with its document; `None` at the end.
     pub fn next(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let Some(Reverse((key, index, document))) = self.heads.pop() else {
             return Ok(None);

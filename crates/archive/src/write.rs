@@ -177,6 +177,7 @@ pub struct BaseWriter {
 }
 
 impl BaseWriter {
+    /// Begins a base.
     pub fn begin(directory: &Directory, number: u64) -> Result<BaseWriter, Failure> {
         let path = directory.file(Kind::Base, number);
         let name = path.display().to_string();

@@ -23,6 +23,7 @@ struct Shared {
 }
 
 impl ArchiveSource {
+    /// The tables that a filter selects of what is restored.
     pub fn new(restored: Restored, selection: Selection) -> ArchiveSource {
         let Restored {
             directory,
@@ -42,10 +43,12 @@ impl ArchiveSource {
         }
     }
 
+    /// The directory.
     pub fn name(&self) -> String {
         self.directory.name()
     }
 
+    /// The names that the tables get.
     pub fn tables(&self) -> Vec<String> {
         self.tables.iter().map(|(name, _)| name.clone()).collect()
     }

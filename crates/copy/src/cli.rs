@@ -36,6 +36,7 @@ pub struct CommandLine {
     pub copy: CopyArguments,
 }
 
+/// What the program does besides copying.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Compares the tables of two places, and lists the entities that differ
@@ -54,6 +55,7 @@ pub enum Command {
     History(HistoryArguments),
 }
 
+/// A source and a target.
 #[derive(Debug, Args)]
 pub struct TwoPlaces {
     /// Where to read [env: TABLE_SERVICE_COPY_FROM]
@@ -79,6 +81,7 @@ pub struct OnePlace {
     pub options: Options,
 }
 
+/// Which tables are worked on, and how.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Only this table; give it again for more. Without it, all tables of the source
@@ -148,6 +151,7 @@ pub struct OneDatabase {
     pub reach: Reach,
 }
 
+/// The arguments of a copy.
 #[derive(Debug, Args)]
 pub struct CopyArguments {
     #[command(flatten)]
@@ -194,6 +198,7 @@ pub struct CopyArguments {
     pub dry_run: bool,
 }
 
+/// Compares the tables of two places, and lists the entities that differ
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   table-service-copy verify --from env:SOURCE --to ./backup\n  \
@@ -211,6 +216,7 @@ pub struct VerifyArguments {
     pub max_differences: usize,
 }
 
+/// Deletes the entities of a table that a filter selects, of a service or a database
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   table-service-copy delete --from env:PLACE --table Orders --filter \"PartitionKey eq '2025'\" --dry-run\n  \
@@ -245,6 +251,7 @@ pub struct DeleteArguments {
     pub rate: Option<u32>,
 }
 
+/// Counts the entities of tables, all or those that a filter selects
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   table-service-copy count --from env:PLACE\n  \
@@ -258,6 +265,7 @@ pub struct CountArguments {
     pub filter: Option<String>,
 }
 
+/// Writes the changes of a change feed as JSON lines, and confirms them when they are written
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   table-service-copy changes --from postgresql://me@localhost/mydata --feed orders --to ./changes.jsonl\n  \
@@ -285,6 +293,7 @@ pub struct ChangesArguments {
     pub quiet: bool,
 }
 
+/// Keeps a directory from which every table of a database can be had as it was at any moment
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   table-service-copy archive --from postgresql://me@localhost/mydata --to ./archive --keep 35d --follow\n  \
@@ -339,6 +348,7 @@ pub struct ArchiveArguments {
     pub quiet: bool,
 }
 
+/// Copies tables of an archive, as they were at a moment, to any place
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   table-service-copy restore --from ./archive --at latest --to postgresql://me@localhost/other\n  \
@@ -392,6 +402,7 @@ pub struct RestoreArguments {
     pub work: Work,
 }
 
+/// The form of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum HistoryFormat {
     /// JSON, one object a line
@@ -400,6 +411,7 @@ pub enum HistoryFormat {
     Text,
 }
 
+/// Shows what has happened to the entities of an archived table that a filter selects
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   table-service-copy history --from ./archive --table Orders --filter \"PartitionKey eq 'p' and RowKey eq 'r'\"\n  \

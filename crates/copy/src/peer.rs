@@ -13,6 +13,7 @@ use crate::rest::{RestClient, RestSource};
 use crate::sql::{Database, SqlSource};
 use crate::write::OnConflict;
 
+/// Where entities are read.
 pub enum Source {
     Rest(Box<RestSource>),
     Sql(Box<SqlSource>),
@@ -21,6 +22,7 @@ pub enum Source {
 }
 
 impl Source {
+    /// The source that an argument names. With `since`, only entities with this Timestamp or a later one are read.
     pub fn new(location: Location, options: &Options, since: Option<Ticks>) -> Result<Source, Failure> {
         let Work { files, reach, .. } = &options.work;
         let of_files = |path| FileSource::new(path, files, &options.reading, &options.tables);
@@ -69,6 +71,7 @@ impl Source {
         }
     }
 
+    /// The names of all tables.
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {
         match self {
             Source::Rest(source) => source.tables().await,
@@ -87,6 +90,7 @@ impl Source {
         }
     }
 
+    /// Divides a table into ranges for so many readers.
     pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
         match self {
             Source::Rest(source) => source.ranges(table, readers).await,
@@ -96,6 +100,7 @@ impl Source {
         }
     }
 
+    /// Sends the chunks of a range from a position on.
     pub async fn read(
         &self,
         table: &str,
@@ -139,6 +144,7 @@ impl Source {
         }
     }
 
+    /// The properties of the service as JSON; `None` if the source has none.
     pub async fn service_properties(&self) -> Result<Option<String>, Failure> {
         match self {
             Source::Rest(source) => source.client.service_properties().await.map(Some),
@@ -149,6 +155,7 @@ impl Source {
     }
 }
 
+/// Where entities are written.
 pub enum Target {
     Rest(Box<RestClient>),
     Sql(Box<Database>),
@@ -156,6 +163,7 @@ pub enum Target {
 }
 
 impl Target {
+    /// The target that an argument names.
     pub fn new(location: Location, work: &Work) -> Result<Target, Failure> {
         let (files, reach) = (&work.files, &work.reach);
         Ok(match location {
@@ -166,6 +174,7 @@ impl Target {
         })
     }
 
+    /// What reports and the resume file call it. It has no secret.
     pub fn name(&self) -> String {
         match self {
             Target::Rest(target) => target.name(),
@@ -231,6 +240,7 @@ impl Target {
         }
     }
 
+    /// Stores the properties of the service.
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
         match self {
             Target::Rest(target) => target.set_service_properties(json).await,

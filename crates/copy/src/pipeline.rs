@@ -64,6 +64,7 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// At most so many entities a second.
     pub fn new(rate: Option<u32>) -> Pace {
         Pace {
             rate,

@@ -20,10 +20,12 @@ pub fn from_of(from: Option<&Secret>) -> Result<&Secret, Failure> {
 }
 
 impl TwoPlaces {
+    /// Returns what `--from` says.
     pub fn from(&self) -> Result<&Secret, Failure> {
         from_of(self.from.as_ref())
     }
 
+    /// Returns what `--to` says.
     pub fn to(&self) -> Result<&Secret, Failure> {
         self.to
             .as_ref()
@@ -42,22 +44,26 @@ impl OneDatabase {
 }
 
 impl Reach {
+    /// How long to try again.
     pub fn patience(&self) -> Duration {
         Duration::from_secs(self.retry_for)
     }
 
+    /// The database of a URL.
     pub fn database(&self, url: Box<DatabaseUrl>) -> Result<Database, Failure> {
         Database::new(*url, self.patience(), &self.databases)
     }
 }
 
 impl RejectOptions {
+    /// Opens the file for rejects.
     pub fn open(&self) -> Result<Rejects, Failure> {
         Rejects::open(self.rejects.clone(), self.max_rejects)
     }
 }
 
 impl Work {
+    /// How progress is shown.
     pub fn style(&self) -> Style {
         match (self.json, self.quiet) {
             (true, _) => Style::Json,
@@ -66,16 +72,19 @@ impl Work {
         }
     }
 
+    /// How many ranges are read at a time.
     pub fn readers(&self) -> usize {
         usize::from(self.concurrency)
     }
 
+    /// The target that an argument names.
     pub fn target(&self, place: &Secret) -> Result<Target, Failure> {
         Target::new(Location::read(place)?, self)
     }
 }
 
 impl Options {
+    /// The source that an argument names.
     pub fn source(&self, place: &Secret, since: Option<Ticks>) -> Result<Source, Failure> {
         Source::new(Location::read(place)?, self, since)
     }

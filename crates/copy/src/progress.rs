@@ -43,6 +43,7 @@ impl Counters {
     }
 }
 
+/// How progress is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// A bar on a terminal, else lines, on standard error.
@@ -62,6 +63,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 const BAR_EVERY: Duration = Duration::from_millis(200);
 
 impl Progress {
+    /// Begins to show counters.
     pub fn start(style: Style, counters: Arc<Counters>) -> Progress {
         let begin = Instant::now();
         let bar = (style == Style::People && std::io::stderr().is_terminal()).then(|| {

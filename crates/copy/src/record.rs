@@ -14,6 +14,7 @@ use crate::printable;
 pub struct DigestSecret([u8; 64]);
 
 impl DigestSecret {
+    /// A new secret.
     pub fn random() -> DigestSecret {
         DigestSecret(rand::random())
     }
@@ -97,6 +98,7 @@ pub struct Reject {
 }
 
 impl Reject {
+    /// An entity, with the reason.
     pub fn of_record(table: &str, record: &Record, reason: impl Into<String>) -> Reject {
         Reject {
             table: table.to_owned(),
@@ -106,6 +108,7 @@ impl Reject {
         }
     }
 
+    /// An entity of which the key is known.
     pub fn of_key(table: &str, partition_key: &str, row_key: &str, reason: impl Into<String>) -> Reject {
         Reject {
             table: table.to_owned(),
@@ -115,6 +118,7 @@ impl Reject {
         }
     }
 
+    /// A text that is no entity, with where it was found.
     pub fn of_text(table: &str, place: String, text: &str, reason: impl Into<String>) -> Reject {
         // The text is for finding the place again, so the beginning of a very long one is enough.
         let text: String = text.chars().take(4096).collect();
@@ -136,6 +140,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// A chunk without entities.
     pub fn new(position: Position) -> Chunk {
         Chunk {
             records: Vec::new(),
@@ -147,6 +152,7 @@ impl Chunk {
 
 /// How large a chunk may become.
 pub const CHUNK_RECORDS: usize = 1000;
+/// The same in bytes of memory.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
 #[cfg(test)]

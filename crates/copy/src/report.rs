@@ -46,11 +46,13 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
+    /// The line for people.
     pub fn text(&self) -> String {
         format!("{}: left out: {}", self.table, self.reason)
     }
 }
 
+/// What was done.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub from: String,
@@ -66,6 +68,7 @@ pub struct Report {
 }
 
 impl Report {
+    /// Adds a sentence.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
@@ -106,6 +109,7 @@ impl Report {
         sum
     }
 
+    /// The report for people.
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
         for table in &self.tables {

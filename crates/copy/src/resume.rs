@@ -70,6 +70,7 @@ struct Table {
     length: Option<u64>,
 }
 
+/// A range of a table, and how far it is done.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Part {
     pub range: Range,
@@ -77,6 +78,7 @@ pub struct Part {
     pub position: Option<Position>,
 }
 
+/// What is done, in a file if there is a path.
 pub struct Journal {
     path: Option<PathBuf>,
     state: Mutex<State>,
@@ -151,6 +153,7 @@ impl Journal {
         Ok(journal)
     }
 
+    /// What is known of the change feed.
     pub fn followed(&self) -> Followed {
         lock(&self.state).followed
     }
@@ -190,6 +193,7 @@ impl Journal {
         self.save()
     }
 
+    /// Returns whether a table is copied.
     pub fn is_done(&self, table: &str) -> bool {
         lock(&self.state).tables.get(table).is_some_and(|table| table.done)
     }
@@ -201,6 +205,7 @@ impl Journal {
         (!table.ranges.is_empty()).then(|| table.ranges.clone())
     }
 
+    /// Notes the ranges of a table. None of them is begun.
     pub fn begin(&self, table: &str, ranges: &[Range]) -> Vec<Part> {
         let parts: Vec<Part> = ranges
             .iter()
@@ -219,16 +224,19 @@ impl Journal {
         parts
     }
 
+    /// The length of the file of a table at the last checkpoint.
     pub fn length(&self, table: &str) -> Option<u64> {
         lock(&self.state).tables.get(table)?.length
     }
 
+    /// Notes how long the file of a table is.
     pub fn set_length(&self, table: &str, length: u64) {
         if let Some(table) = lock(&self.state).tables.get_mut(table) {
             table.length = Some(length);
         }
     }
 
+    /// Notes how far a range is done.
     pub fn set_position(&self, table: &str, range: usize, position: Position) {
         let mut state = lock(&self.state);
         let part = state
@@ -240,6 +248,7 @@ impl Journal {
         }
     }
 
+    /// Notes that a table is copied.
     pub fn set_done(&self, table: &str) {
         if let Some(table) = lock(&self.state).tables.get_mut(table) {
             table.done = true;
@@ -251,6 +260,7 @@ impl Journal {
         lock(&self.state).started.as_deref().and_then(Ticks::parse)
     }
 
+    /// Notes what the clock of the source showed.
     pub fn set_started(&self, at: Ticks) {
         lock(&self.state).started = Some(at.to_string());
     }
@@ -260,6 +270,7 @@ impl Journal {
         self.path.is_some() && lock(&self.saved).elapsed() >= SAVE_EVERY
     }
 
+    /// Returns whether there is a file.
     pub fn is_kept(&self) -> bool {
         self.path.is_some()
     }

@@ -66,6 +66,7 @@ pub struct Comparison {
     pub more: bool,
 }
 
+/// A comparison of two sources.
 pub struct Verify {
     pub source: Source,
     pub target: Source,

@@ -60,6 +60,7 @@ fn notice(reason: &str, left: Duration) {
 }
 
 impl Backoff {
+    /// Waits for so long in all.
     pub fn new(patience: Duration) -> Backoff {
         Backoff {
             begin: Instant::now(),

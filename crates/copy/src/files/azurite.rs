@@ -16,12 +16,14 @@ use table_service_files::json::{Json, Sink};
 use table_service_files::payload::{Members, append};
 use table_service_files::{Fault, Input, LineColumn};
 
+/// The name of the file.
 pub const FILE: &str = "__azurite_db_table__.json";
 const TABLES: &str = "$TABLES_COLLECTION$";
 
 /// Takes a document and its position; false if it wants no more.
 type Take<'t> = dyn FnMut(LineColumn, &[u8]) -> Result<bool, Fault> + 't;
 
+/// A table of an account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct Table {
     pub account: String,

@@ -39,6 +39,7 @@ pub struct FileSource {
 }
 
 impl FileSource {
+    /// The files of a path, or standard input.
     pub fn new(path: Option<PathBuf>, options: &FileOptions, reading: &ReadOptions, tables: &[String]) -> FileSource {
         let table = match tables {
             [table] => Some(table.clone()),

@@ -66,14 +66,17 @@ impl FileTarget {
         Ok(self)
     }
 
+    /// The path, without a secret.
     pub fn name(&self) -> String {
         name_of(self.path.as_deref())
     }
 
+    /// Returns whether it is standard output.
     pub fn is_stream(&self) -> bool {
         self.path.is_none()
     }
 
+    /// Returns whether there is room for one table alone.
     pub fn holds_one_table(&self) -> bool {
         !self.is_directory
     }

@@ -11,6 +11,7 @@ pub const SEARCHED_PAGES: u64 = 100_000;
 /// What a token may have: two keys, in any coding.
 const LONGEST_TOKEN: usize = 16 << 10;
 
+/// What was seen of a list so far.
 pub struct Advance {
     empty: u64,
     most_empty: u64,
@@ -19,6 +20,7 @@ pub struct Advance {
 }
 
 impl Advance {
+    /// The beginning of a list, in which so many pages in turn may have no entity.
     pub fn new(most_empty: u64) -> Advance {
         Advance {
             empty: 0,

@@ -47,6 +47,7 @@ pub struct Page<'a> {
     pub value: Items<&'a RawValue>,
 }
 
+/// The keys of an entity.
 #[derive(Deserialize)]
 pub struct EntityKeys {
     #[serde(rename = "PartitionKey")]
@@ -55,16 +56,19 @@ pub struct EntityKeys {
     pub row_key: String,
 }
 
+/// A page of keys.
 #[derive(Deserialize)]
 pub struct KeyPage {
     pub value: Items<EntityKeys>,
 }
 
+/// A page of the list of tables.
 #[derive(Deserialize)]
 pub struct TablePage {
     pub value: Items<TableName>,
 }
 
+/// A table in the list.
 #[derive(Deserialize)]
 pub struct TableName {
     #[serde(rename = "TableName")]

@@ -40,6 +40,7 @@ const VERSION: &str = "2019-02-02";
 /// What is not escaped in a part of a URL.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
+/// A text as a part of a URL.
 pub fn escape(text: &str) -> String {
     utf8_percent_encode(text, UNRESERVED).to_string()
 }
@@ -62,6 +63,7 @@ pub struct RestClient {
     patience: Duration,
 }
 
+/// A request.
 pub struct Call<'a> {
     pub method: Method,
     /// The path behind the account, escaped.
@@ -75,6 +77,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// Reads a resource.
     pub fn get(resource: &'a str, query: &'a str) -> Call<'a> {
         Call {
             method: Method::GET,
@@ -111,6 +114,7 @@ impl<'a> Call<'a> {
     }
 }
 
+/// A response with its body.
 pub struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -136,6 +140,7 @@ pub struct ServiceError {
 }
 
 impl ServiceError {
+    /// The error in one line.
     pub fn text(&self) -> String {
         match (self.code.as_str(), self.message.as_str()) {
             ("", "") => format!("HTTP status {}", self.status),
@@ -149,6 +154,7 @@ impl ServiceError {
 }
 
 impl Answer {
+    /// A header that is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -189,6 +195,7 @@ impl RestClient {
         })
     }
 
+    /// The endpoint, without its credentials.
     pub fn name(&self) -> String {
         self.endpoint.name()
     }
@@ -203,6 +210,7 @@ impl RestClient {
         format!("{}{}/{resource}", self.endpoint.origin, self.endpoint.prefix)
     }
 
+    /// An error of the service for users.
     pub fn failure(&self, what: &str, error: &ServiceError) -> Failure {
         Failure::new(format!("{}: {what}: {}", self.name(), error.text()))
     }
@@ -235,11 +243,13 @@ impl RestClient {
         }
     }
 
+    /// An answer that is not of the protocol.
     pub fn unreadable(&self, error: &serde_json::Error) -> Failure {
         let error = printable::said(&error.to_string());
         Failure::new(format!("{}: an answer cannot be read: {error}", self.name()))
     }
 
+    /// Reads the JSON of an answer.
     pub fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T, Failure> {
         serde_json::from_slice(&answer.body).map_err(|error| self.unreadable(&error))
     }

@@ -87,6 +87,7 @@ fn from_xml<'x, T: Deserialize<'x>>(xml: &'x str) -> Result<T, String> {
     T::deserialize(&mut Deserializer::from_str_with_resolver(text, NoDocumentType)).map_err(|error| error.to_string())
 }
 
+/// Access policies as JSON.
 pub fn policies_from_xml(xml: &str) -> Result<String, String> {
     let read: Identifiers = from_xml(xml)?;
     let policies = read.identifiers.into_iter().map(|identifier| SignedIdentifier {
@@ -113,6 +114,7 @@ fn to_xml(document: &impl Serialize) -> Result<String, String> {
     Ok(format!("{HEAD}{xml}"))
 }
 
+/// Service properties as JSON.
 pub fn properties_from_xml(xml: &str) -> Result<String, String> {
     let read: Properties = from_xml(xml)?;
     let cors = read.cors.unwrap_or_default().rules.into_iter().map(|rule| CorsRule {
@@ -144,6 +146,7 @@ impl RestClient {
             .map_err(|error| Failure::new(format!("{}: {table}: {}", self.name(), printable::said(&error))))
     }
 
+    /// Stores the access policies of a table.
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<(), Failure> {
         let xml = policies_to_xml(json).map_err(|error| Failure::new(format!("{table}: {error}")))?;
         self.put_document(table, "comp=acl", xml).await
@@ -155,6 +158,7 @@ impl RestClient {
         properties_from_xml(&xml).map_err(|error| Failure::new(format!("{}: {}", self.name(), printable::said(&error))))
     }
 
+    /// Stores the properties of the service.
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
         let xml = properties_to_xml(json).map_err(|error| Failure::new(format!("service properties: {error}")))?;
         self.put_document("", PROPERTIES, xml).await

@@ -22,6 +22,7 @@ const PAGE_BYTES: usize = 2 << 20;
 /// How many requests may be made to find key ranges.
 const PROBES: usize = 200;
 
+/// The tables of a service.
 pub struct RestSource {
     pub client: RestClient,
     /// A table that is to be read. A signature for it need not be one for the list of tables.
@@ -54,6 +55,7 @@ impl RestSource {
             .and_then(|date| Ticks::from_unix_seconds(date.unix_timestamp())))
     }
 
+    /// The names of all tables.
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {
         if let Some(table) = self.client.only_table() {
             return Ok(vec![table.to_owned()]);

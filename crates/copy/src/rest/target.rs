@@ -65,6 +65,7 @@ impl RestClient {
             .await
     }
 
+    /// A writer into a table.
     pub fn writer(&self, table: &str, mode: WriteMode) -> RestWriter {
         RestWriter {
             client: self.clone(),
@@ -273,6 +274,7 @@ pub fn is_fatal(error: &ServiceError) -> bool {
     matches!(error.status, 0 | 401 | 403) || matches!(error.code.as_str(), "TableNotFound" | "TableBeingDeleted")
 }
 
+/// The resource of an entity.
 pub fn point(table: &str, partition_key: &str, row_key: &str) -> String {
     format!(
         "{table}(PartitionKey={},RowKey={})",

@@ -28,6 +28,7 @@ use definitions::Definitions;
 use kept::{Kept, Run};
 use pages::{IDLE, IDLE_LOG, Pages, Read, find};
 
+/// Does what the arguments say, and returns the exit status.
 pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
     if let Some(directory) = &arguments.verify {
         return verify(directory, arguments.json);

@@ -67,6 +67,7 @@ impl Entities<'_> {
 }
 
 impl Level {
+    /// Reaches the target, which must be a database.
     pub fn open(work: &cli::Work, to: &Secret, selection: Selection) -> Result<Level, Failure> {
         let Location::Sql(url) = Location::read(to)? else {
             return Err(Failure::usage(

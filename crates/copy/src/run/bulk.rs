@@ -44,6 +44,7 @@ impl OnePlace {
     }
 }
 
+/// Counts entities, and returns the exit status.
 pub async fn count(arguments: &CountArguments) -> Result<u8, Failure> {
     let place = &arguments.place;
     let (bulk, tables) = place.bulk(arguments.filter.as_deref()).await?;
@@ -61,6 +62,7 @@ pub async fn count(arguments: &CountArguments) -> Result<u8, Failure> {
     Ok(told(place.options.work.json, &left_out.await?, exit::DONE))
 }
 
+/// Deletes entities, and returns the exit status.
 pub async fn delete(arguments: &DeleteArguments) -> Result<u8, Failure> {
     let options = &arguments.place.options;
     if arguments.filter.trim().is_empty() {

@@ -13,6 +13,7 @@ use crate::output;
 use crate::printable::{escaped, tell};
 use crate::selection::Selection;
 
+/// Shows versions of entities, and returns the exit status.
 pub fn history(arguments: &HistoryArguments) -> Result<u8, Failure> {
     block_in_place(|| {
         let selection = Selection::read(Some(&arguments.filter))?;

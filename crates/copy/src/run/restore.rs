@@ -26,6 +26,7 @@ use super::as_it_was::Level;
 use super::definitions;
 use super::rounds::round;
 
+/// Restores tables, and returns the exit status.
 pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     let Some(to) = &arguments.to else {
         return Err(Failure::usage("--to PLACE is missing; --help explains it."));

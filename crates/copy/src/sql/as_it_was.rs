@@ -61,6 +61,7 @@ impl Leveller {
         }))
     }
 
+    /// The OID of the table.
     pub fn oid(&self) -> u32 {
         self.relation.oid
     }

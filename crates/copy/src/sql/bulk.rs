@@ -71,6 +71,7 @@ pub struct Step {
 }
 
 impl<'a> SqlDeleter<'a> {
+    /// Deletes from a position on, at most so many entities in a step.
     pub fn new(
         database: &'a Database,
         table: &'a str,

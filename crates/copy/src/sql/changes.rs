@@ -160,6 +160,7 @@ pub struct ChangeFeed {
 }
 
 impl ChangeFeed {
+    /// The feed of a name, which need not be there.
     pub fn new(database: Database, name: &str) -> ChangeFeed {
         ChangeFeed {
             database,

@@ -63,6 +63,7 @@ impl From<Unreachable> for SqlError {
 }
 
 impl SqlError {
+    /// An error that stays at every try.
     pub fn for_ever(text: impl Into<String>) -> SqlError {
         SqlError::Other {
             text: text.into(),
@@ -78,6 +79,7 @@ impl SqlError {
         }
     }
 
+    /// The SQLSTATE; `None` if the server has not answered.
     pub fn code(&self) -> Option<&SqlState> {
         match self {
             SqlError::Postgres(error) => error.code(),
@@ -224,6 +226,7 @@ impl Database {
         })
     }
 
+    /// The error for users, with the name of the database.
     pub fn failure(&self, error: &SqlError) -> Failure {
         let message = format!("{}: {}", self.name, error.text());
         match error.is_of_table() {
@@ -260,6 +263,7 @@ impl Database {
         Err(SqlError::OfTable(owners::reason(row.try_get(0)?, row.try_get(1)?)))
     }
 
+    /// The pauses between tries.
     pub fn backoff(&self) -> Backoff {
         Backoff::new(self.patience)
     }

@@ -28,6 +28,7 @@ const ROWS_OF_A_RANGE: i64 = 20_000;
 const SAMPLE: i64 = 10_000;
 const LARGEST_SAMPLE: usize = 100_000;
 
+/// The tables of a database, as of one snapshot.
 pub struct SqlSource {
     pub database: Database,
     /// Only entities with this Timestamp or a later one.
@@ -48,6 +49,7 @@ struct Snapshot {
 }
 
 impl SqlSource {
+    /// All tables. With `since`, only entities with this Timestamp or a later one.
     pub fn new(database: Database, since: Option<Ticks>) -> SqlSource {
         SqlSource {
             database,
@@ -70,6 +72,7 @@ impl SqlSource {
         Ok(source)
     }
 
+    /// The database, without user and password.
     pub fn name(&self) -> &str {
         &self.database.name
     }
@@ -146,6 +149,7 @@ impl SqlSource {
         .await
     }
 
+    /// The names of all tables.
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {
         let statement = "SELECT table_name FROM table_service.query_tables(NULL::pg_catalog.text, NULL::pg_catalog.int8, \
                          NULL::pg_catalog.text, NULL::table_service.properties)";
@@ -383,6 +387,7 @@ impl SqlSource {
         .await
     }
 
+    /// The properties of the service as JSON.
     pub async fn service_properties(&self) -> Result<String, Failure> {
         self.document("SELECT table_service.get_service_properties()::text", &[])
             .await

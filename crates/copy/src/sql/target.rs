@@ -52,6 +52,7 @@ impl Database {
         self.at(Known::ByName(table), Access::Write, delete).await.map(drop)
     }
 
+    /// A writer into a table. Each has its own connection.
     pub fn writer(&self, table: &str, mode: WriteMode) -> SqlWriter {
         SqlWriter {
             database: self.clone(),
@@ -62,12 +63,14 @@ impl Database {
         }
     }
 
+    /// Stores the access policies of a table.
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<(), Failure> {
         let statement =
             "SELECT table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)";
         self.run(statement, &[&table, &json]).await
     }
 
+    /// Stores the properties of the service.
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
         let statement = "SELECT table_service.set_service_properties($1::pg_catalog.text::pg_catalog.json)";
         self.run(statement, &[&json]).await

@@ -65,6 +65,7 @@ impl Bases {
         self.unfolded.clear();
     }
 
+    /// Returns whether tables are to be read because no base can be made of the files.
     pub fn must_read_again(&self) -> bool {
         !self.unfolded.is_empty()
     }

@@ -10,6 +10,7 @@ use super::kept::{Kept, Run};
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
+/// Looks at definitions from time to time.
 #[derive(Default)]
 pub struct Definitions {
     /// When it was looked at.

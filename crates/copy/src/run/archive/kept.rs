@@ -27,11 +27,13 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Returns whether it was told to stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
+/// The archive as this run knows it.
 pub struct Kept {
     pub directory: Directory,
     pub manifest: Manifest,
@@ -71,6 +73,7 @@ pub struct Taken {
 }
 
 impl Kept {
+    /// Reads the archive, and removes what a run that was killed has left.
     pub fn open(directory: Directory, arguments: &ArchiveArguments) -> Result<Kept, Failure> {
         let mut manifest = match directory.manifest()? {
             Some(found) => {
@@ -125,6 +128,7 @@ impl Kept {
         change(&mut self.manifest)
     }
 
+    /// Brings the manifest to the disk, if it has changed.
     pub fn save(&mut self) -> Result<(), Failure> {
         if self.is_changed {
             block_in_place(|| self.directory.set_manifest(&self.manifest))?;
@@ -142,6 +146,7 @@ impl Kept {
         }
     }
 
+    /// Returns whether the manifest is on the disk.
     pub fn is_saved(&self) -> bool {
         !self.is_changed
     }
@@ -266,6 +271,7 @@ impl Kept {
     }
 }
 
+/// The position and the moment of a change.
 pub fn place_of(change: &Change) -> Result<(Position, Moment), Failure> {
     let place = Position::parse(&change.position).zip(Moment::parse(&change.committed));
     place.ok_or_else(|| Failure::new("The server sends a change without a position or a moment."))
