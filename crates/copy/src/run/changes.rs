@@ -22,52 +22,50 @@ const BUFFER: usize = 1 << 16;
 const WAITING: usize = 8;
 
 /// Where the lines go.
-enum Lines {
-    Output(BufWriter<std::io::Stdout>),
-    File {
-        file: BufWriter<File>,
-        /// How long the file was when the page began.
-        end: u64,
-    },
+struct Lines {
+    out: BufWriter<Box<dyn Write>>,
+    /// The same file, and its length when the page began; `None` for standard output.
+    file: Option<(File, u64)>,
 }
 
 impl Lines {
     fn open(to: Location) -> Result<Lines, Failure> {
-        match to {
-            Location::Stream => Ok(Lines::Output(BufWriter::with_capacity(BUFFER, output::for_data()?))),
-            Location::Path(path) => {
-                let named = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
-                if let Some(format) = Format::of_path(&path)
-                    && (format.layout != Layout::Jsonl || format.compressed)
-                {
-                    return Err(Failure::usage(format!(
-                        "{}: changes writes JSON lines that are not compressed, and the name of this file says {}.",
-                        path.display(),
-                        format.ending()
-                    )));
-                }
-                if path.metadata().is_ok_and(|there| !there.is_file()) {
-                    return Err(Failure::usage(format!(
-                        "{}: it is no file. With --to - the changes go to standard output.",
-                        path.display()
-                    )));
-                }
-                let mut file = created::alone(&path, created::SHARED).map_err(named)?;
-                let end = whole_lines(&mut file).map_err(named)?.ok_or_else(|| {
-                    Failure::new(format!(
-                        "{}: it is no file of changes, so it stays as it is.",
-                        path.display()
-                    ))
-                })?;
-                Ok(Lines::File {
-                    file: BufWriter::with_capacity(BUFFER, file),
-                    end,
-                })
+        let path = match to {
+            Location::Path(path) => path,
+            Location::Stream => {
+                let out: Box<dyn Write> = Box::new(output::for_data()?);
+                let out = BufWriter::with_capacity(BUFFER, out);
+                return Ok(Lines { out, file: None });
             }
-            Location::Rest(_) | Location::Sql(_) => Err(Failure::usage(
-                "changes writes JSON lines: give --to a file, or - for standard output. --follow applies changes to another place.",
-            )),
+            Location::Rest(_) | Location::Sql(_) => {
+                return Err(Failure::usage(
+                    "changes writes JSON lines: give --to a file, or - for standard output. --follow applies changes to another place.",
+                ));
+            }
+        };
+        let of_path = |problem: &str| format!("{}: {problem}", path.display());
+        let named = |error: std::io::Error| Failure::new(of_path(&error.to_string()));
+        if let Some(format) = Format::of_path(&path)
+            && (format.layout != Layout::Jsonl || format.compressed)
+        {
+            let ending = format.ending();
+            return Err(Failure::usage(of_path(&format!(
+                "changes writes JSON lines that are not compressed, and the name of this file says {ending}."
+            ))));
         }
+        if path.metadata().is_ok_and(|there| !there.is_file()) {
+            let problem = "it is no file. With --to - the changes go to standard output.";
+            return Err(Failure::usage(of_path(problem)));
+        }
+        let mut file = created::alone(&path, created::SHARED).map_err(named)?;
+        let Some(end) = whole_lines(&mut file).map_err(named)? else {
+            return Err(Failure::new(of_path("it is no file of changes, so it stays as it is.")));
+        };
+        let out: Box<dyn Write> = Box::new(file.try_clone().map_err(named)?);
+        Ok(Lines {
+            out: BufWriter::with_capacity(BUFFER, out),
+            file: Some((file, end)),
+        })
     }
 
     /// Writes the changes of a page, and returns their number when they are where they should be.
@@ -81,41 +79,27 @@ impl Lines {
             };
             line.clear();
             change.append_line(&mut line);
-            match self {
-                Lines::Output(output) => output.write_all(&line)?,
-                Lines::File { file, .. } => file.write_all(&line)?,
-            }
+            self.out.write_all(&line)?;
             count += 1;
         }
         if count > 0 {
-            self.finish()?;
+            self.out.flush()?;
+            if let Some((file, end)) = &mut self.file {
+                file.sync_all()?;
+                *end = file.stream_position()?;
+            }
         }
         Ok(count)
     }
 
     /// Takes back the lines since the page began, if that is possible.
     fn undo(&mut self) -> std::io::Result<()> {
-        match self {
-            Lines::Output(_) => Ok(()),
-            Lines::File { file, end } => {
-                file.flush()?;
-                file.get_ref().set_len(*end)?;
-                file.seek(SeekFrom::Start(*end)).map(|_| ())
-            }
-        }
-    }
-
-    /// Returns when the page is where it should be.
-    fn finish(&mut self) -> std::io::Result<()> {
-        match self {
-            Lines::Output(output) => output.flush(),
-            Lines::File { file, end } => {
-                file.flush()?;
-                file.get_ref().sync_all()?;
-                *end = file.stream_position()?;
-                Ok(())
-            }
-        }
+        let Some((file, end)) = &mut self.file else {
+            return Ok(());
+        };
+        self.out.flush()?;
+        file.set_len(*end)?;
+        file.seek(SeekFrom::Start(*end)).map(drop)
     }
 }
 
