@@ -114,33 +114,31 @@ impl Journal {
             followed: Followed::default(),
             relations: BTreeMap::new(),
         };
-        let mut is_resumed = false;
-        if let Some(path) = &path {
-            let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-            match created::contents(path, LARGEST) {
-                Ok(Some(bytes)) => {
-                    let json = checked(&bytes).ok_or_else(|| {
-                        failed(&"it is damaged, so it does not say what is done. Remove it to begin again")
-                    })?;
-                    let read: State = serde_json::from_slice(json)
-                        .map_err(|error| failed(&format!("it is no resume file of this program: {error}")))?;
-                    if read.version != VERSION {
-                        return Err(failed(
-                            &"another version of this program has written it. Remove it to begin again",
-                        ));
-                    }
-                    if read.job != state.job {
-                        return Err(failed(
-                            &"it belongs to another copy or delete (places, --on-conflict, --since, --table or --filter \
-                              differ). Remove it to begin again",
-                        ));
-                    }
-                    state = read;
-                    is_resumed = true;
-                }
-                Ok(None) => {}
-                Err(error) => return Err(failed(&error)),
+        let failed =
+            |path: &PathBuf, error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+        let earlier = path
+            .as_ref()
+            .map(|path| created::contents(path, LARGEST).map_err(|error| failed(path, &error)));
+        let earlier = path.as_ref().zip(earlier.transpose()?.flatten());
+        let is_resumed = earlier.is_some();
+        if let Some((path, bytes)) = earlier {
+            let failed = |error: &dyn std::fmt::Display| failed(path, error);
+            let json = checked(&bytes)
+                .ok_or_else(|| failed(&"it is damaged, so it does not say what is done. Remove it to begin again"))?;
+            let read: State = serde_json::from_slice(json)
+                .map_err(|error| failed(&format!("it is no resume file of this program: {error}")))?;
+            if read.version != VERSION {
+                return Err(failed(
+                    &"another version of this program has written it. Remove it to begin again",
+                ));
             }
+            if read.job != state.job {
+                return Err(failed(
+                    &"it belongs to another copy or delete (places, --on-conflict, --since, --table or --filter \
+                      differ). Remove it to begin again",
+                ));
+            }
+            state = read;
         }
         let journal = Journal {
             path,
@@ -229,30 +227,29 @@ impl Journal {
         lock(&self.state).tables.get(table)?.length
     }
 
+    fn note(&self, table: &str, note: impl FnOnce(&mut Table)) {
+        if let Some(table) = lock(&self.state).tables.get_mut(table) {
+            note(table);
+        }
+    }
+
     /// Notes how long the file of a table is.
     pub fn set_length(&self, table: &str, length: u64) {
-        if let Some(table) = lock(&self.state).tables.get_mut(table) {
-            table.length = Some(length);
-        }
+        self.note(table, |table| table.length = Some(length));
     }
 
     /// Notes how far a range is done.
     pub fn set_position(&self, table: &str, range: usize, position: Position) {
-        let mut state = lock(&self.state);
-        let part = state
-            .tables
-            .get_mut(table)
-            .and_then(|table| table.ranges.get_mut(range));
-        if let Some(part) = part {
-            part.position = Some(position);
-        }
+        self.note(table, |table| {
+            if let Some(part) = table.ranges.get_mut(range) {
+                part.position = Some(position);
+            }
+        });
     }
 
     /// Notes that a table is copied.
     pub fn set_done(&self, table: &str) {
-        if let Some(table) = lock(&self.state).tables.get_mut(table) {
-            table.done = true;
-        }
+        self.note(table, |table| table.done = true);
     }
 
     /// What the source's clock showed when the copy began, or when a later round did.
