@@ -36,11 +36,6 @@ const WAITING: usize = 8;
 /// The most memory of entities that are read and not yet written, in KiB. All readers take permits of it.
 const HELD_KIB: u32 = 64 << 10;
 
-/// The room for entities that are read and not yet written.
-pub fn room() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(HELD_KIB as usize))
-}
-
 /// Everything that the copies of all tables share.
 pub struct CopyContext {
     pub source: Source,
@@ -55,6 +50,34 @@ pub struct CopyContext {
     pub journal: Journal,
     /// Set when the user wants it to end.
     pub stop: Arc<AtomicBool>,
+}
+
+impl CopyContext {
+    /// A copy of all entities, as fast as it goes.
+    pub fn new(
+        source: Source,
+        target: Target,
+        on_conflict: OnConflict,
+        rejects: Rejects,
+        journal: Journal,
+    ) -> CopyContext {
+        CopyContext {
+            mode: WriteMode {
+                on_conflict,
+                resumed: journal.is_resumed,
+            },
+            source,
+            target,
+            readers: 1,
+            since: None,
+            pace: Pace::new(None),
+            counters: Arc::default(),
+            room: Arc::new(Semaphore::new(HELD_KIB as usize)),
+            rejects,
+            journal,
+            stop: Arc::default(),
+        }
+    }
 }
 
 /// Limits the entities read or deleted in a second.

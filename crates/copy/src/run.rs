@@ -11,7 +11,7 @@ use crate::cli::{Command, CommandLine, CopyArguments, TwoPlaces, VerifyArguments
 use crate::failure::{Failure, exit};
 use crate::interrupt::{overdue, pause, stop_on_signal};
 use crate::peer::{Source, Target};
-use crate::pipeline::{CopyContext, Pace, room};
+use crate::pipeline::{CopyContext, Pace};
 use crate::places::print;
 use crate::policies;
 pub use crate::printable::tell;
@@ -21,7 +21,7 @@ use crate::report::Report;
 use crate::resume::{Job, Journal};
 use crate::sql::ChangeFeed;
 use crate::verify::{Comparison, Verify};
-use crate::write::{OnConflict, WriteMode};
+use crate::write::OnConflict;
 
 use self::rounds::{again, each_table, round, told};
 
@@ -110,20 +110,16 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         journal.set_started(clock);
     }
     let copy = Arc::new(CopyContext {
-        mode: WriteMode {
-            on_conflict: arguments.on_conflict,
-            resumed: journal.is_resumed,
-        },
-        source,
-        target,
         readers: places.options.work.readers(),
         since: arguments.since,
         pace: Pace::new(arguments.rate),
-        counters: Arc::new(Counters::default()),
-        room: room(),
-        rejects: arguments.rejects.open()?,
-        journal,
-        stop: Arc::default(),
+        ..CopyContext::new(
+            source,
+            target,
+            arguments.on_conflict,
+            arguments.rejects.open()?,
+            journal,
+        )
     });
     stop_on_signal(&copy.stop);
     let interrupted = round(&copy, &tables, &mut report, places.options.work.style()).await?;

@@ -13,14 +13,13 @@ use crate::cli::RestoreArguments;
 use crate::failure::{Failure, exit};
 use crate::interrupt::stop_on_signal;
 use crate::peer::{Source, Target};
-use crate::pipeline::{CopyContext, Pace, room};
+use crate::pipeline::CopyContext;
 use crate::places::print;
 use crate::printable::tell;
-use crate::progress::Counters;
 use crate::report::{LeftOut, Report};
 use crate::resume::{Job, Journal};
 use crate::selection::Selection;
-use crate::write::{OnConflict, WriteMode};
+use crate::write::OnConflict;
 
 use super::as_it_was::Level;
 use super::definitions;
@@ -84,21 +83,14 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         on_conflict: arguments.on_conflict,
         since: None,
     };
+    let (source, rejects, journal) = (
+        Source::Archive(Box::new(source)),
+        arguments.rejects.open()?,
+        Journal::open(None, job)?,
+    );
     let copy = Arc::new(CopyContext {
-        source: Source::Archive(Box::new(source)),
-        target,
-        mode: WriteMode {
-            on_conflict: arguments.on_conflict,
-            resumed: false,
-        },
         readers: arguments.work.readers(),
-        since: None,
-        pace: Pace::new(None),
-        counters: Arc::new(Counters::default()),
-        room: room(),
-        rejects: arguments.rejects.open()?,
-        journal: Journal::open(None, job)?,
-        stop: Arc::default(),
+        ..CopyContext::new(source, target, arguments.on_conflict, rejects, journal)
     });
     stop_on_signal(&copy.stop);
     let lacks = definitions::restore(&copy.target, &tables, &definitions, &mut report).await?;

@@ -115,17 +115,16 @@ pub fn again(
         on_conflict: arguments.on_conflict,
         since: since.map(|since| since.to_string()),
     };
+    let (rejects, journal) = (arguments.rejects.open()?, Journal::open(None, job)?);
+    let target = places.options.work.target(places.to()?)?;
     Ok(Arc::new(CopyContext {
-        source,
-        target: places.options.work.target(places.to()?)?,
         mode: before.mode,
         readers: before.readers,
         since,
         pace: Pace::new(arguments.rate),
         counters: before.counters.clone(),
         room: before.room.clone(),
-        rejects: arguments.rejects.open()?,
-        journal: Journal::open(None, job)?,
         stop: before.stop.clone(),
+        ..CopyContext::new(source, target, arguments.on_conflict, rejects, journal)
     }))
 }
