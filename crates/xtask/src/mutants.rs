@@ -89,9 +89,10 @@ const GATEWAY_TESTS: [&str; 17] = [
 ];
 
 /// The tests of the copy program with a server that do.
-const COPY_TESTS: [&str; 7] = [
+const COPY_TESTS: [&str; 8] = [
     "archive::",
     "archive_cases::",
+    "archive_definitions::",
     "archive_unknown::",
     "as_it_was::",
     "changes::",
