@@ -51,7 +51,8 @@ pub async fn restore(
     Ok(lacks)
 }
 
-/// Makes a table of a service, or nothing for a file, and gives it what it had. Returns what it lacks; `None` if it was there.
+/// Makes a table of a service, or nothing for a file, and gives it what it had. Returns what it lacks; `None` if it was
+/// there.
 async fn make(target: &Target, table: &str, known: Option<&Definition>) -> Result<Option<Vec<String>>, Failure> {
     if target.has(table).await? == Some(true) {
         return Ok(None);

@@ -66,8 +66,9 @@ impl Leveller {
         self.relation.oid
     }
 
-    /// Does steps of different keys. What the database refuses is divided, down to single entities. Returns what has become of them, and the keys of
-    /// those that others have written or deleted since they were compared: they stay as they are.
+    /// Does steps of different keys. What the database refuses is divided, down to single entities. Returns what has
+    /// become of them, and the keys of those that others have written or deleted since they were compared: they stay as
+    /// they are.
     pub async fn level(&self, mut steps: Vec<Step>) -> Result<(Outcome, Vec<Key>), Failure> {
         let (mut done, mut changed) = (Outcome::default(), Vec::new());
         let reject = |step: &Step, reason| Some(Reject::of_record(&self.relation.table, step.record()?, reason));

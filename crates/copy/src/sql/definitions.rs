@@ -97,8 +97,9 @@ impl Database {
         Ok(found)
     }
 
-    /// Makes a table with its access policies, property indexes and expiry, in one transaction: nobody else sees the table before it has them, so
-    /// its name is that of no other one meanwhile. Returns what it could not get, and why; `None` if the table was there.
+    /// Makes a table with its access policies, property indexes and expiry, in one transaction: nobody else sees the
+    /// table before it has them, so its name is that of no other one meanwhile. Returns what it could not get, and why;
+    /// `None` if the table was there.
     pub async fn create_defined(&self, table: &str, definition: &Definition) -> Result<Option<Vec<String>>, Failure> {
         const CREATE: &str = "SELECT table_service.create_table($1::pg_catalog.text, false)";
         const POLICIES: &str =

@@ -106,8 +106,8 @@ impl Database {
         Ok(name)
     }
 
-    /// Finds a table and does something with it in a transaction of its own, again while the database is away. Returns `None` if there is no such
-    /// table.
+    /// Finds a table and does something with it in a transaction of its own, again while the database is away. Returns
+    /// `None` if there is no such table.
     ///
     /// # Errors
     /// As for [`Database::visit`]; errors of the work.
