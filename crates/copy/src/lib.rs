@@ -6,32 +6,9 @@
 //! Entities that a filter selects are counted or deleted range by range too, by their keys. An archive keeps the changes of
 //! a database, and is a source as of any moment.
 
-mod archived;
-mod bulk;
-pub mod cli;
-mod endpoint;
-pub mod files;
-mod interrupt;
-mod location;
-mod outcome;
-mod output;
-mod path;
-mod peer;
-mod pipeline;
-mod places;
-mod policies;
-mod progress;
-mod record;
-mod rejects;
-mod report;
-pub mod rest;
-mod resume;
-pub mod run;
-mod secret;
-mod selection;
-mod sql;
-mod verify;
-mod workers;
-mod write;
+pub mod commands;
+pub mod ends;
+mod records;
+mod work;
 
 use table_service_command_line::{failure, files as created, printable};

@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use table_service_command_line::read;
-use table_service_copy::cli::CommandLine;
-use table_service_copy::run;
+use table_service_copy::commands::{self, CommandLine};
 
 /// The arguments that never hold a secret: moments and durations.
 const HARMLESS: [&str; 7] = ["at", "follow", "keep", "overlap", "retry-for", "since", "until"];
@@ -18,10 +17,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = match runtime.block_on(run::run(command_line)) {
+    let code = match runtime.block_on(commands::run(command_line)) {
         Ok(code) => code,
         Err(failure) => {
-            run::tell(&format!("table-service-copy: {failure}"));
+            commands::tell(&format!("table-service-copy: {failure}"));
             failure.code
         }
     };

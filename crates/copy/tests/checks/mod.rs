@@ -1,7 +1,7 @@
 //! What holds for every file and every answer of a service that the copy program reads. The fuzz targets run these on texts that nobody has written.
 
-use table_service_copy::files::count;
-use table_service_copy::rest::{AnswerKind, read};
+use table_service_copy::ends::files::count;
+use table_service_copy::ends::services::{AnswerKind, read};
 
 fn of(format: &str, bytes: &[u8], delimiter: u8, infer_types: bool) {
     let read = count(bytes, format, delimiter, infer_types);

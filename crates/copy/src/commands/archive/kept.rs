@@ -1,0 +1,278 @@
+//! What a run has and keeps: the manifest as it is known, and the segment that is written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use table_service_archive::{
+    Base, Directory, Expected, Follower, Manifest, Moment, Position, Seen, SegmentWriter, Until,
+};
+use tokio::sync::mpsc::Receiver;
+use tokio::task::block_in_place;
+
+use crate::commands::arguments::ArchiveArguments;
+use crate::ends::databases::{Change, ChangeFeed, Event};
+use crate::failure::Failure;
+use crate::printable::tell;
+
+/// A segment does not grow beyond this.
+const SEGMENT_BYTES: u64 = 16 << 20;
+
+/// What all parts of a run have.
+pub struct Run<'a> {
+    pub arguments: &'a ArchiveArguments,
+    pub feed: ChangeFeed,
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Run<'_> {
+    /// Returns whether it was told to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// The archive as this run knows it.
+pub struct Kept {
+    pub directory: Directory,
+    pub manifest: Manifest,
+    writer: Option<SegmentWriter>,
+    /// Whether something is not yet in the manifest's file.
+    is_changed: bool,
+    saved: Instant,
+    /// How many changes were written.
+    pub changes: u64,
+    /// Bases whose marks the feed has not given yet, by these.
+    pub pending: HashMap<String, Base>,
+}
+
+/// What a page of the feed says.
+pub struct Page {
+    follower: Follower,
+    /// How many rows it has, and how many of them are changes that were written.
+    pub rows: u64,
+    changes: u64,
+    told: Vec<Told>,
+}
+
+/// What a feed tells beside changes.
+enum Told {
+    /// The name that a relation had, and the one that it has.
+    Definition(u32, Option<String>, Option<String>, Until),
+    /// A table of which changes cannot be known, and why.
+    Gap(u32, Until, String),
+    Mark(String),
+}
+
+/// What was taken in of a page.
+pub struct Taken {
+    /// How many rows the last transaction has.
+    pub rows: u64,
+    pub has_news: bool,
+}
+
+impl Kept {
+    /// Reads the archive, and removes what a run that was killed has left.
+    pub fn open(directory: Directory, arguments: &ArchiveArguments) -> Result<Kept, Failure> {
+        let mut manifest = match directory.manifest()? {
+            Some(found) => {
+                if let Some(damage) = &found.damage {
+                    tell(&format!(
+                        "table-service-copy: {damage}. The archive goes on with the other manifest"
+                    ));
+                }
+                found.manifest
+            }
+            None => Manifest::new(uuid::Uuid::new_v4().to_string(), arguments.feed.as_deref()),
+        };
+        let is_other = |feed: &&String| !feed.eq_ignore_ascii_case(&manifest.feed);
+        if let Some(feed) = arguments.feed.as_ref().filter(is_other) {
+            return Err(Failure::usage(format!(
+                "--feed {feed}: this archive has the feed {}.",
+                manifest.feed
+            )));
+        }
+        if !arguments.tables.is_empty() {
+            manifest.select(&arguments.tables);
+        }
+        // What a run that was killed has left.
+        let known = manifest.numbers();
+        directory.remove(&|number| !known.contains(&number))?;
+        let writer = match manifest.segments.last() {
+            Some(last) if Some(last.epoch) == manifest.epoch().map(|epoch| epoch.number) => {
+                let again = block_in_place(|| SegmentWriter::again(&directory, last))?;
+                if again.is_none() {
+                    tell(
+                        "table-service-copy: the newest segment is damaged. archive --verify says what can be restored",
+                    );
+                }
+                again
+            }
+            _ => None,
+        };
+        Ok(Kept {
+            directory,
+            manifest,
+            writer,
+            is_changed: !arguments.tables.is_empty(),
+            saved: Instant::now(),
+            changes: 0,
+            pending: HashMap::new(),
+        })
+    }
+
+    /// Changes what the manifest says.
+    pub fn change<T>(&mut self, change: impl FnOnce(&mut Manifest) -> T) -> T {
+        self.is_changed = true;
+        change(&mut self.manifest)
+    }
+
+    /// Brings the manifest to the disk, if it has changed.
+    pub fn save(&mut self) -> Result<(), Failure> {
+        if self.is_changed {
+            block_in_place(|| self.directory.set_manifest(&self.manifest))?;
+            self.is_changed = false;
+            self.saved = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Saves it, if that was long ago.
+    pub fn save_after(&mut self, time: Duration) -> Result<(), Failure> {
+        match self.saved.elapsed() >= time {
+            true => self.save(),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns whether the manifest is on the disk.
+    pub fn is_saved(&self) -> bool {
+        !self.is_changed
+    }
+
+    /// What was read last of the feed.
+    pub fn seen(&self) -> Option<Seen> {
+        self.manifest.epoch()?.seen.clone()
+    }
+
+    /// The segment that was written does not change any more.
+    pub fn end_segment(&mut self) {
+        self.writer = None;
+    }
+
+    /// Takes back what was written of a page.
+    pub fn undo(&mut self) -> Result<(), Failure> {
+        self.writer.as_mut().map_or(Ok(()), SegmentWriter::undo)
+    }
+
+    /// Writes the changes of a page that come behind what was seen.
+    pub async fn write(&mut self, seen: &Seen, mut events: Receiver<Event>) -> Result<Page, Failure> {
+        let begin = || Page {
+            follower: Follower::new(Expected::Seen(seen.clone()), seen.confirmed),
+            rows: 0,
+            changes: 0,
+            told: Vec::new(),
+        };
+        let living: HashMap<u32, u32> = self.manifest.living().map(|table| (table.oid, table.id)).collect();
+        let number = self.manifest.epoch().map_or(0, |epoch| epoch.number);
+        let (mut page, mut line) = (begin(), Vec::new());
+        while let Some(event) = events.recv().await {
+            let Event::Change(change) = event else {
+                self.undo()?;
+                page = begin();
+                continue;
+            };
+            page.rows += 1;
+            let (position, committed) = place_of(&change)?;
+            let mark = change.mark();
+            if !page.follower.take(position, &change.identity(), mark.as_deref()) {
+                continue;
+            }
+            let Some(oid) = change.relation else {
+                page.told.extend(mark.map(Told::Mark));
+                continue;
+            };
+            let at = Until::new(number, position, committed);
+            match change.kind.as_str() {
+                "create" => page.told.push(Told::Definition(oid, None, Some(change.table), at)),
+                "rename" => {
+                    let before = change.name_before();
+                    page.told.push(Told::Definition(oid, before, Some(change.table), at));
+                }
+                "drop" => page.told.push(Told::Definition(oid, Some(change.table), None, at)),
+                _ => {
+                    let Some(id) = living.get(&oid) else { continue };
+                    if let Some(reason) = change.gap() {
+                        page.told.push(Told::Gap(*id, at, reason));
+                    }
+                    line.clear();
+                    change.append_line(&mut line);
+                    let writer = match &mut self.writer {
+                        Some(writer) => writer,
+                        none => {
+                            let file = self.manifest.take_number();
+                            none.insert(SegmentWriter::begin(&self.directory, file, number)?)
+                        }
+                    };
+                    writer.add(&line, position, committed)?;
+                    page.changes += 1;
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    /// Takes in a page, whose changes are on the disk then. Returns `None` if the log is not the one that was read before.
+    pub fn take_in(&mut self, page: Page) -> Result<Option<Taken>, Failure> {
+        let Some(followed) = page.follower.finish() else {
+            return self.undo().map(|()| None);
+        };
+        if let Some(writer) = &mut self.writer {
+            block_in_place(|| writer.end_page())?;
+            if writer.segment.contents.lines > 0 {
+                self.is_changed |= self.manifest.set_segment(&writer.segment);
+            }
+            if writer.segment.contents.bytes >= SEGMENT_BYTES {
+                self.writer = None;
+            }
+        }
+        self.changes += page.changes;
+        let mut has_news = page.changes > 0;
+        for told in page.told {
+            has_news |= self.take_told(told);
+        }
+        let rows = followed.rows;
+        self.change(|manifest| manifest.see(followed.last));
+        Ok(Some(Taken { rows, has_news }))
+    }
+
+    /// Returns whether it is news.
+    fn take_told(&mut self, told: Told) -> bool {
+        match told {
+            Told::Definition(oid, before, now, at) => self.manifest.define(oid, before.as_deref(), now.as_deref(), at),
+            Told::Gap(table, from, reason) => {
+                let is_new = self.manifest.note_gap(table, from, &reason);
+                if let Some(table) = self.manifest.table(table).filter(|_| is_new) {
+                    tell(&format!(
+                        "table-service-copy: changes of the table {} are missing from {} on: {reason}",
+                        table.name(),
+                        from.moment
+                    ));
+                }
+                return is_new;
+            }
+            Told::Mark(mark) => match self.pending.remove(&mark) {
+                Some(base) => self.manifest.add_base(base),
+                None => return false,
+            },
+        }
+        true
+    }
+}
+
+/// The position and the moment of a change.
+pub fn place_of(change: &Change) -> Result<(Position, Moment), Failure> {
+    let place = Position::parse(&change.position).zip(Moment::parse(&change.committed));
+    place.ok_or_else(|| Failure::new("The server sends a change without a position or a moment."))
+}

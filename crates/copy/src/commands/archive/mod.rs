@@ -1,0 +1,342 @@
+//! The command `archive`.
+
+mod bases;
+mod definitions;
+mod kept;
+mod pages;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use table_service_archive::{
+    Directory, Epoch, Expected, Manifest, Moment, Position, check, is_selected, is_selection, list,
+};
+use tokio::task::block_in_place;
+
+use crate::ends::databases::{ChangeFeed, FeedStatus, Probe};
+use crate::failure::{Failure, exit};
+use crate::printable::tell;
+
+use super::arguments::ArchiveArguments;
+use super::common::{answer, print};
+use super::interrupt::{overdue, pause, stop_on_signal};
+use super::rounds::told;
+use bases::Bases;
+use definitions::Definitions;
+use kept::{Kept, Run};
+use pages::{IDLE, IDLE_LOG, Pages, Read, find};
+
+/// Does what the arguments say, and returns the exit status.
+pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
+    if let Some(directory) = &arguments.verify {
+        return verify(directory, arguments.json);
+    }
+    if let Some(directory) = &arguments.list {
+        let listing = block_in_place(|| list(&Directory::new(directory)))?;
+        answer(arguments.json, "archive", &listing, &listing.text());
+        return Ok(exit::DONE);
+    }
+    let Some(to) = &arguments.to else {
+        return Err(Failure::usage("--to DIRECTORY is missing; --help explains it."));
+    };
+    if let Some(name) = arguments.tables.iter().find(|name| !is_selection(name)) {
+        return Err(Failure::usage(format!(
+            "--table {name:?}: it is the name of a table, in which * may stand for any characters."
+        )));
+    }
+    let database = arguments
+        .database
+        .open("archive reads a database: give --from its postgresql:// URL.")?;
+    let directory = Directory::new(to);
+    let _lock = directory.write()?;
+    let stop: Arc<AtomicBool> = Arc::default();
+    stop_on_signal(&stop);
+    let kept = Kept::open(directory, arguments)?;
+    let mut keeper = Keeper {
+        run: Run {
+            arguments,
+            feed: ChangeFeed::new(database, &kept.manifest.feed),
+            stop: stop.clone(),
+        },
+        kept,
+        pages: Pages::default(),
+        bases: Bases::default(),
+        definitions: Definitions::default(),
+        takes_new_source: arguments.new_source,
+        is_beginning: false,
+    };
+    tokio::select! {
+        done = keeper.keep() => done?,
+        // A database that is away is waited for. What is read and not confirmed comes again.
+        () = overdue(&stop) => {}
+    }
+    keeper.report();
+    let otherwise = match stop.load(Ordering::Relaxed) && arguments.follow.is_none() {
+        true => exit::INTERRUPTED,
+        false => exit::DONE,
+    };
+    Ok(told(arguments.json, &keeper.bases.left_out(&keeper.kept), otherwise))
+}
+
+fn verify(directory: &Path, json: bool) -> Result<u8, Failure> {
+    let (damages, notes, listing) = block_in_place(|| check(&Directory::new(directory)))?;
+    for damage in &damages {
+        answer(json, "damage", damage, &format!("{}: {}", damage.file, damage.problem));
+    }
+    if !json {
+        notes.iter().for_each(|note| tell(note));
+    }
+    answer(json, "archive", &listing, &listing.text());
+    Ok(if damages.is_empty() {
+        exit::DONE
+    } else {
+        exit::DIFFERENT
+    })
+}
+
+/// Why the archive cannot go on where it is.
+enum Lost {
+    /// It has not begun.
+    New,
+    /// Nobody knows what has changed since the last read.
+    Gap(String),
+    /// What is read is not what was read before.
+    Other(String),
+}
+
+/// Brings an archive up to date.
+struct Keeper<'a> {
+    run: Run<'a>,
+    kept: Kept,
+    pages: Pages,
+    bases: Bases,
+    definitions: Definitions,
+    /// Whether another source than before is taken.
+    takes_new_source: bool,
+    /// Whether the first tables of the last epoch are being read.
+    is_beginning: bool,
+}
+
+impl Keeper<'_> {
+    fn report(&self) {
+        if self.run.arguments.quiet && !self.run.arguments.json {
+            return;
+        }
+        let Kept {
+            directory, manifest, ..
+        } = &self.kept;
+        let (name, first, last) = (directory.name(), manifest.floor.moment, manifest.last());
+        let done = serde_json::json!({
+            "archive": name, "feed": manifest.feed, "changes": self.kept.changes, "bases": self.bases.count,
+            "first": first.to_string(), "last": last.to_string(), "bytes": manifest.bytes(),
+        });
+        let text = format!(
+            "{name}: {} changes, {} new bases. Moments from {first} to {last} can be restored.",
+            self.kept.changes, self.bases.count,
+        );
+        print(self.run.arguments.json, "report", &done, &text);
+    }
+
+    async fn keep(&mut self) -> Result<(), Failure> {
+        loop {
+            let begin = Instant::now();
+            self.round().await?;
+            let Some(seconds) = self.run.arguments.follow.filter(|_| !self.run.is_stopped()) else {
+                break;
+            };
+            pause(seconds - begin.elapsed().as_secs_f64(), &self.run.stop).await;
+        }
+        // What is under way ends, and what is on the disk is confirmed.
+        if self.bases.end_folding(&mut self.kept).await? {
+            self.bases.prune(&self.run, &mut self.kept)?;
+        }
+        self.kept.save()?;
+        self.pages.confirm(&self.run, &self.kept, 0).await
+    }
+
+    /// Takes in everything that there is now.
+    async fn round(&mut self) -> Result<(), Failure> {
+        let probe = self.run.feed.probe().await?;
+        if let Some(lost) = self.lost(&probe, true) {
+            self.begin_epoch(&probe, lost).await?;
+        }
+        self.pages.has_news = self.run.arguments.follow.is_none();
+        self.catch_up().await?;
+        self.bases.fold(&self.run, &mut self.kept).await?;
+        if self.bases.must_read_again() && self.run.arguments.follow.is_none() {
+            self.catch_up().await?;
+        }
+        self.bases.prune(&self.run, &mut self.kept)
+    }
+
+    /// Reads the feed and the tables until everything is known that there was when it began.
+    async fn catch_up(&mut self) -> Result<(), Failure> {
+        let mut newest = None;
+        loop {
+            let Some(clock) = self.read_or_begin().await? else {
+                break;
+            };
+            let known = self.kept.manifest.known();
+            let listed = self.run.feed.tables().await?;
+            if !self.kept.manifest.matches(&listed) {
+                // What was committed before the list is known when the feed is read once more.
+                let Some(later) = self.read_or_begin().await? else {
+                    break;
+                };
+                self.kept.change(|manifest| manifest.compare(&listed, known, later));
+            }
+            self.kept.change(|manifest| manifest.reach(known, clock));
+            // Who makes one table after the other does not keep the program.
+            let newest = *newest.get_or_insert(self.kept.manifest.next_table);
+            if !self.bases.read(&self.run, &mut self.kept, newest).await? {
+                if std::mem::take(&mut self.is_beginning) {
+                    self.kept.change(Manifest::end_beginning);
+                }
+                break;
+            }
+            self.definitions = Definitions::default();
+        }
+        self.definitions.look(&self.run, &mut self.kept).await?;
+        self.kept
+            .save_after(if self.pages.has_news { Duration::ZERO } else { IDLE })?;
+        self.pages
+            .confirm(&self.run, &self.kept, if self.pages.has_news { 0 } else { IDLE_LOG })
+            .await
+    }
+
+    /// Reads the feed to its end. Returns what the clock showed before, unless it is told to stop. If the log is not the one of before, everything
+    /// begins anew.
+    async fn read_or_begin(&mut self) -> Result<Option<Moment>, Failure> {
+        let (is_met, failure) = match self.pages.read(&self.run, &mut self.kept).await? {
+            Read::All(clock) => {
+                self.takes_new_source = false;
+                return Ok(Some(clock));
+            }
+            Read::Stopped => return Ok(None),
+            Read::Other => (false, None),
+            Read::Failed(failure) => (true, Some(failure)),
+        };
+        // A feed that is lost gives errors.
+        let probe = self.run.feed.probe().await?;
+        match (self.lost(&probe, is_met), failure) {
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Ok(None),
+            (Some(lost), _) => {
+                self.begin_epoch(&probe, lost).await?;
+                Box::pin(self.read_or_begin()).await
+            }
+        }
+    }
+
+    /// Returns why the archive cannot go on, as far as the server shows it. `is_met` says whether the feed had, or may have, what was read last.
+    fn lost(&self, probe: &Probe, is_met: bool) -> Option<Lost> {
+        const OTHER: &str = "the server does not have the log that this archive ends with: it was put back to an earlier state, or another \
+                             server has taken its place without the end of its log";
+        let Some(epoch) = self.kept.manifest.epoch() else {
+            return Some(Lost::New);
+        };
+        if !probe.server.is_empty() && !epoch.server.is_empty() && probe.server != epoch.server {
+            return Some(Lost::Other("it is another server or database than before".to_owned()));
+        }
+        let Some(seen) = &epoch.seen else {
+            let reason = "it was written by version 0.4.0, which knew tables by their names alone";
+            return Some(Lost::Gap(reason.to_owned()));
+        };
+        if Position::parse(&probe.written).is_some_and(|written| written < seen.position) {
+            return Some(Lost::Other(OTHER.to_owned()));
+        }
+        let limit = if is_met {
+            seen.position
+        } else {
+            Position(seen.confirmed.0 + 1)
+        };
+        match &probe.feed {
+            FeedStatus::None => Some(Lost::Gap("the feed was dropped".to_owned())),
+            FeedStatus::Lost(reason) => Some(Lost::Gap(reason.clone())),
+            FeedStatus::Kept(confirmed) if Position::parse(confirmed).is_some_and(|confirmed| confirmed >= limit) => {
+                let reason = "the feed was confirmed by somebody else, or made anew";
+                Some(Lost::Gap(reason.to_owned()))
+            }
+            FeedStatus::Kept(_) => (!is_met).then(|| Lost::Other(OTHER.to_owned())),
+        }
+    }
+
+    /// Begins a time in which all changes are known.
+    async fn begin_epoch(&mut self, probe: &Probe, lost: Lost) -> Result<(), Failure> {
+        let (reason, is_same) = match lost {
+            Lost::New => (None, true),
+            Lost::Gap(reason) => (Some(reason), true),
+            Lost::Other(reason) if self.takes_new_source => (Some(format!("{reason} (--new-source)")), false),
+            Lost::Other(reason) => {
+                return Err(Failure::new(format!(
+                    "{}: {reason}. The archive stays as it is. --new-source takes it as a new source: all tables are read again",
+                    self.run.feed.database.name
+                )));
+            }
+        };
+        self.bases.end_folding(&mut self.kept).await?;
+        self.kept.end_segment();
+        if let (Some(epoch), Some(reason)) = (self.kept.manifest.epoch(), &reason) {
+            let end = self.kept.manifest.end_of(epoch);
+            tell(&format!(
+                "table-service-copy: the archive has a gap from {end} on: {reason}. All tables are read again"
+            ));
+        } else {
+            self.require_selected().await?;
+            // A run that is killed before it has a feed leaves its name, so that the next one makes no other.
+            self.kept.change(|_| ());
+            self.kept.save()?;
+        }
+        if let FeedStatus::Lost(_) = probe.feed {
+            self.run.feed.drop().await?;
+        }
+        if !matches!(probe.feed, FeedStatus::Kept(_)) {
+            self.run.feed.prepare().await?;
+        }
+        // What the feed has before this mark is not of this time.
+        let mark = uuid::Uuid::new_v4().to_string();
+        let written = self.run.feed.mark(&mark).await?;
+        self.run.feed.confirm(&written).await?;
+        let position = |text: &str| Position::parse(text).ok_or_else(|| Failure::new("The server sends no position."));
+        let seen = find(&self.run.feed, Expected::Mark(mark), position(&written)?).await?;
+        let listed = self.run.feed.tables().await?;
+        let now = self.run.feed.probe().await?;
+        let epoch = Epoch {
+            number: 0,
+            server: now.server,
+            from: seen.position,
+            begins: Moment(now.clock),
+            through: Position(0),
+            reached: Moment(now.clock),
+            seen: Some(seen),
+            reason,
+        };
+        self.kept
+            .change(|manifest| manifest.begin_epoch(epoch, is_same, &listed));
+        self.kept.pending.clear();
+        self.bases.forget();
+        self.definitions = Definitions::default();
+        self.pages = Pages::anew();
+        (self.takes_new_source, self.is_beginning) = (false, true);
+        self.kept.save()
+    }
+
+    /// # Errors
+    /// A name or a pattern that has no table.
+    async fn require_selected(&self) -> Result<(), Failure> {
+        let tables = self.run.feed.tables().await?;
+        let is_missing = |name: &&String| {
+            let name = std::slice::from_ref(*name);
+            !tables.iter().any(|(table, _)| is_selected(name, table))
+        };
+        match self.kept.manifest.selected.iter().find(is_missing) {
+            Some(missing) => Err(Failure::new(format!(
+                "{}: there is no table {missing}.",
+                self.run.feed.database.name
+            ))),
+            None => Ok(()),
+        }
+    }
+}

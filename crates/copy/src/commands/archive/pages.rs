@@ -1,0 +1,132 @@
+//! Reads the feed of an archive, page after page.
+
+use std::time::Duration;
+
+use table_service_archive::{Expected, Follower, Moment, Position, Seen};
+use tokio::sync::mpsc::channel;
+
+use crate::ends::databases::{ChangeFeed, Event, Images, PAGE};
+use crate::failure::Failure;
+
+use super::kept::{Kept, Run, place_of};
+
+/// Changes that wait to be written. Each may have 6 MiB.
+const WAITING: usize = 8;
+/// How often an archive with nothing new says on the disk that there is nothing new.
+pub const IDLE: Duration = Duration::from_secs(5);
+/// How far the log may be behind what is archived if there is nothing new.
+pub const IDLE_LOG: u64 = 1 << 20;
+/// The last transaction comes again with every read. If it has more rows than this, a mark comes behind it.
+const FEW: u64 = 1000;
+
+/// How a read of the feed ended.
+pub enum Read {
+    /// Everything was read that was committed when the clock showed this.
+    All(Moment),
+    /// It was told to stop.
+    Stopped,
+    /// The log is not the one that was read before.
+    Other,
+    /// The server gives an error.
+    Failed(Failure),
+}
+
+/// How far the feed is read.
+#[derive(Default)]
+pub struct Pages {
+    confirmed: Position,
+    /// Whether more is to be saved than that there is nothing new.
+    pub has_news: bool,
+}
+
+impl Pages {
+    /// For another log.
+    pub fn anew() -> Pages {
+        Pages {
+            confirmed: Position(0),
+            has_news: true,
+        }
+    }
+    /// Reads pages of changes until there are no more.
+    ///
+    /// # Errors
+    /// What the archive's directory says, or a database that is away for too long.
+    pub async fn read(&mut self, run: &Run<'_>, kept: &mut Kept) -> Result<Read, Failure> {
+        let (mut top, mut has_marked) = (PAGE, false);
+        while !run.is_stopped() {
+            let probe = run.feed.probe().await?;
+            let Some(seen) = kept.seen() else {
+                return Ok(Read::Other);
+            };
+            let (sender, events) = channel(WAITING);
+            let feed = run.feed.clone();
+            let read = async { Ok(feed.read(Images::New, top, sender).await.err()) };
+            // Whoever fails ends the other one. A reader that fails ends the rows, and says why.
+            let (failed, page) = match tokio::try_join!(read, kept.write(&seen, events)) {
+                Ok(done) => done,
+                Err(failure) => return Err(failure),
+            };
+            if let Some(failure) = failed {
+                kept.undo()?;
+                return Ok(Read::Failed(failure));
+            }
+            let (rows, has_more) = (page.rows, page.rows >= top.unsigned_abs());
+            let Some(taken) = kept.take_in(page)? else {
+                if has_more {
+                    top = PAGE.saturating_add_unsigned(rows);
+                    continue;
+                }
+                return Ok(Read::Other);
+            };
+            self.has_news |= taken.has_news;
+            // The last transaction comes again before what is new.
+            top = PAGE.saturating_add_unsigned(taken.rows);
+            // The log is kept from the last transaction on.
+            let written = Position::parse(&probe.written).unwrap_or_default();
+            let behind = kept.seen().map_or(0, |seen| written.0.saturating_sub(seen.position.0));
+            if !has_more && (has_marked || taken.rows <= FEW && behind <= IDLE_LOG) {
+                return Ok(Read::All(Moment(probe.clock)));
+            }
+            kept.save()?;
+            let mut confirmed = self.confirm(run, kept, 0).await;
+            if !has_more && confirmed.is_ok() {
+                has_marked = true;
+                confirmed = run.feed.mark(&uuid::Uuid::new_v4().to_string()).await.map(drop);
+            }
+            if let Err(failure) = confirmed {
+                return Ok(Read::Failed(failure));
+            }
+        }
+        Ok(Read::Stopped)
+    }
+
+    /// Confirms what the manifest on the disk says, unless that is little.
+    pub async fn confirm(&mut self, run: &Run<'_>, kept: &Kept, little: u64) -> Result<(), Failure> {
+        let seen = kept.seen().filter(|_| kept.is_saved());
+        if let Some(seen) = seen.filter(|seen| seen.confirmed.0.saturating_sub(self.confirmed.0) > little) {
+            run.feed.confirm(&seen.confirmed.to_string()).await?;
+            self.confirmed = seen.confirmed;
+        }
+        Ok(())
+    }
+}
+
+/// Finds a transaction that the feed must have.
+pub async fn find(feed: &ChangeFeed, expected: Expected, confirmed: Position) -> Result<Seen, Failure> {
+    let (sender, mut events) = channel(WAITING);
+    let look = async {
+        let begin = || Follower::new(expected.clone(), confirmed);
+        let mut follower = begin();
+        while let Some(event) = events.recv().await {
+            let Event::Change(change) = event else {
+                follower = begin();
+                continue;
+            };
+            follower.take(place_of(&change)?.0, &change.identity(), change.mark().as_deref());
+        }
+        Ok(follower.finish())
+    };
+    let (_, found) = tokio::try_join!(feed.read(Images::New, PAGE, sender), look)?;
+    let found = found.ok_or_else(|| Failure::new("The change feed does not give what was written for it."))?;
+    Ok(found.expected)
+}

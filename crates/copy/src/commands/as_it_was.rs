@@ -1,0 +1,234 @@
+//! `restore --as-it-was`: tables of a database become what they were.
+//!
+//! The entities of the moment and those of a snapshot of the database come in the order of keys. What differs is written
+//! or deleted, batch by batch, each entity only if it is still the one of the snapshot.
+
+use std::cmp::Ordering as Order;
+use std::sync::atomic::Ordering;
+use std::vec::IntoIter;
+
+use table_service_model::Secret;
+use tokio::sync::mpsc::{Receiver, channel};
+
+use crate::ends::databases::{Database, Leveller, SqlSource, Step};
+use crate::ends::{Location, Source, Work};
+use crate::failure::Failure;
+use crate::records::{
+    CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, Progress, Range, Record, Report, Selection, Style, TableReport,
+};
+use crate::work::CopyContext;
+
+use super::interrupt::overdue;
+use super::rounds::each_table;
+
+/// How many entities that others have changed are named.
+const NAMED: u64 = 10;
+
+/// What makes tables of a database as they were.
+pub struct Level {
+    /// The target, where policies may hide entities from what is read only if the user says so.
+    reading: Database,
+    writing: Database,
+    /// What is compared: each entity that passes now or passed then.
+    selection: Selection,
+}
+
+/// Entities in the order of keys.
+struct Entities<'c> {
+    chunks: Receiver<Chunk>,
+    records: IntoIter<Record>,
+    copy: &'c CopyContext,
+    rejected: &'c mut u64,
+    last: Option<Key>,
+}
+
+impl Entities<'_> {
+    async fn next(&mut self) -> Result<Option<Record>, Failure> {
+        loop {
+            if let Some(record) = self.records.next() {
+                let key = record.key();
+                // What is in another order would be written and deleted without a reason.
+                if self.last.replace(key.clone()).is_some_and(|last| last >= key) {
+                    return Err(Failure::of_table("Entities do not come in the order of their keys."));
+                }
+                return Ok(Some(record));
+            }
+            let Some(chunk) = self.chunks.recv().await else {
+                return Ok(None);
+            };
+            *self.rejected += chunk.rejects.len() as u64;
+            self.copy.rejects.add(&chunk.rejects)?;
+            self.records = chunk.records.into_iter();
+        }
+    }
+}
+
+impl Level {
+    /// Reaches the target, which must be a database.
+    pub fn open(work: &Work, to: &Secret, selection: Selection) -> Result<Level, Failure> {
+        let Location::Sql(url) = Location::read(to)? else {
+            return Err(Failure::usage(
+                "--as-it-was is for a database: give --to its postgresql:// URL. A service takes --on-conflict replace, and files are written anew.",
+            ));
+        };
+        let reading = work.reach.database(url)?;
+        Ok(Level {
+            writing: reading.clone().for_writing(),
+            reading,
+            selection,
+        })
+    }
+
+    /// Makes tables as they were, one after the other.
+    pub async fn tables(
+        &self,
+        copy: &CopyContext,
+        tables: &[String],
+        report: &mut Report,
+        style: Style,
+    ) -> Result<(), Failure> {
+        let _progress = Progress::start(style, copy.counters.clone());
+        let done = each_table(tables, async |table| {
+            if !copy.stop.load(Ordering::Relaxed) {
+                let (done, named) = self.table(copy, table).await?;
+                report.add(done);
+                report.notes.extend(named);
+            }
+            Ok(())
+        });
+        let left_out = tokio::select! {
+            done = done => done?,
+            () = overdue(&copy.stop) => Vec::new(),
+        };
+        report.left_out.extend(left_out);
+        Ok(())
+    }
+
+    /// The tables of the database.
+    pub async fn there(&self) -> Result<Vec<String>, Failure> {
+        SqlSource::new(self.reading.clone(), None).tables().await
+    }
+
+    /// Makes a table as it was, until it is told to stop. Returns what was done, and names what others have changed.
+    async fn table(&self, copy: &CopyContext, table: &str) -> Result<(TableReport, Vec<String>), Failure> {
+        self.writing.create(table).await?;
+        let gone = || Failure::of_table(format!("{}: the table {table} is gone.", self.writing.name));
+        let leveller = Leveller::open(&self.writing, table).await?.ok_or_else(gone)?;
+        let snapshot = || SqlSource::of_everything(self.reading.clone(), leveller.oid(), self.selection.partition());
+        let now = self.reading.again(snapshot).await?;
+        let (then_sender, then) = channel(1);
+        let (now_sender, now_chunks) = channel(1);
+        let Source::Archive(archive) = &copy.source else {
+            return Err(gone());
+        };
+        let (_, _, done) = tokio::try_join!(
+            archive.read(table, then_sender),
+            now.read(table, &Range::WHOLE, None, now_sender),
+            self.merge(copy, table, &leveller, then, now_chunks),
+        )?;
+        Ok(done)
+    }
+
+    async fn merge(
+        &self,
+        copy: &CopyContext,
+        table: &str,
+        leveller: &Leveller,
+        then: Receiver<Chunk>,
+        now: Receiver<Chunk>,
+    ) -> Result<(TableReport, Vec<String>), Failure> {
+        let (mut of_archive, mut of_target) = (0, 0);
+        let entities = |chunks, rejected| Entities {
+            chunks,
+            records: Vec::new().into_iter(),
+            copy,
+            rejected,
+            last: None,
+        };
+        let (mut then, mut now) = (entities(then, &mut of_archive), entities(now, &mut of_target));
+        let mut work = Levelling {
+            copy,
+            leveller,
+            steps: Vec::new(),
+            bytes: 0,
+            report: TableReport {
+                table: table.to_owned(),
+                as_it_was: true,
+                ..TableReport::default()
+            },
+            named: Vec::new(),
+        };
+        let (mut was, mut is) = (then.next().await?, now.next().await?);
+        while !copy.stop.load(Ordering::Relaxed) {
+            let order = match (&was, &is) {
+                (None, None) => break,
+                (Some(_), None) => Order::Less,
+                (None, Some(_)) => Order::Greater,
+                (Some(was), Some(is)) => was.keys().cmp(&is.keys()),
+            };
+            let step = Step {
+                then: was.take_if(|_| order != Order::Greater),
+                now: is.take_if(|_| order != Order::Less),
+            };
+            if step.then.is_some() {
+                was = then.next().await?;
+            }
+            if step.now.is_some() {
+                is = now.next().await?;
+            }
+            let mut there = step.then.iter().chain(&step.now);
+            if there.any(|record| self.selection.selects(record)) {
+                work.compare(step).await?;
+            }
+        }
+        work.level().await?;
+        work.report.outcome.rejected += of_archive + of_target;
+        Ok((work.report, work.named))
+    }
+}
+
+/// The steps that wait, and what was done.
+struct Levelling<'w> {
+    copy: &'w CopyContext,
+    leveller: &'w Leveller,
+    steps: Vec<Step>,
+    bytes: usize,
+    report: TableReport,
+    /// What others have changed.
+    named: Vec<String>,
+}
+
+impl Levelling<'_> {
+    async fn compare(&mut self, step: Step) -> Result<(), Failure> {
+        self.copy.counters.read(1);
+        self.report.outcome.read += 1;
+        fn properties(record: &Option<Record>) -> Option<&[u8]> {
+            record.as_ref().map(|record| record.properties.as_bytes())
+        }
+        if properties(&step.then) == properties(&step.now) {
+            self.report.outcome.left += 1;
+            return Ok(());
+        }
+        self.bytes += step.weight();
+        self.steps.push(step);
+        if self.steps.len() >= CHUNK_RECORDS || self.bytes >= CHUNK_BYTES {
+            self.level().await?;
+        }
+        Ok(())
+    }
+
+    async fn level(&mut self) -> Result<(), Failure> {
+        self.bytes = 0;
+        let (done, changed) = self.leveller.level(std::mem::take(&mut self.steps)).await?;
+        let table = &self.report.table;
+        let room = NAMED.saturating_sub(self.report.outcome.changed);
+        let named = changed.iter().take(usize::try_from(room).unwrap_or_default()).map(|key| {
+            let Key { partition_key, row_key } = key;
+            format!("{table}: PartitionKey {partition_key:?}, RowKey {row_key:?} was written by others meanwhile, and stays as it is.")
+        });
+        self.named.extend(named);
+        self.copy.counters.note(&done);
+        self.report.outcome.count(&done);
+        self.copy.rejects.add(&done.rejects)
+    }
+}

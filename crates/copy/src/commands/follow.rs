@@ -1,0 +1,636 @@
+//! `--follow` by a change feed of the source: deletions too, and nothing missed.
+//!
+//! The feed is made before the copy. Then its changes say which keys to look at: what the source has there now replaces what the
+//! target has, and what it no longer has is deleted, whichever is newer: the Timestamps of what the target has replaced are of its own
+//! clock. So it does no harm that a change comes again, or is older than the copy.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+use table_service_model::table_name;
+use tokio::sync::mpsc::{Receiver, channel};
+
+use crate::ends::databases::{Change, ChangeFeed, Event, Images, Known, PAGE, SqlWriter, StoredTable};
+use crate::ends::{Location, Target};
+use crate::failure::Failure;
+use crate::printable::tell;
+use crate::records::{
+    Followed, Job, Journal, Key, LeftOut, OnConflict, Record, Report, Selection, TableReport, WriteMode,
+};
+use crate::work::{Bulk, CopyContext, Delete, DeleteReport, Pace};
+
+use super::arguments::CopyArguments;
+use super::interrupt::pause;
+use super::rounds::{again, round};
+
+/// Changes that wait to be applied.
+const WAITING: usize = 100;
+/// How many keys are looked at in one go. The entities are in memory together.
+const KEYS: usize = 100;
+/// The most tables to which connections stay open.
+const WRITERS: usize = 8;
+/// Fewer changes than these are few.
+const FEW: usize = 1000;
+/// How long to wait for changes when there are none.
+const IDLE: Duration = Duration::from_millis(100);
+/// The pause between checks that the feed still has all tables.
+const LOOK: Duration = Duration::from_secs(1);
+/// Why `--follow` does not go by Timestamps with `--on-conflict newer`.
+pub const NEWER_NEEDS_A_FEED: &str = "With --on-conflict newer, --follow needs a change feed of the source: an entity that the target has \
+     replaced has a Timestamp of the target's clock, so what the source wrote shortly before would count as older for ever. Give \
+     --on-conflict replace.";
+/// Why tables are copied again.
+const GONE: &str = "The change feed is gone";
+const LACKS_TABLE: &str = "it was dropped and created again, or taken out of the change feed";
+const RENAMED: &str = "it is not the table that was copied";
+
+/// Makes a feed of the tables, or finds that of an earlier run. With a new feed nothing counts as copied. `None` if the source cannot
+/// have one: why is said and reported.
+pub async fn begin(
+    arguments: &CopyArguments,
+    target: &Target,
+    tables: &[String],
+    journal: &Journal,
+    report: &mut Report,
+) -> Result<Option<ChangeFeed>, Failure> {
+    let replaces = matches!(arguments.on_conflict, OnConflict::Replace | OnConflict::Newer);
+    if arguments.follow.is_none() || arguments.since.is_some() || !replaces {
+        return Ok(None);
+    }
+    let Location::Sql(url) = Location::read(arguments.places.from()?)? else {
+        return Ok(None);
+    };
+    let options = &arguments.places.options;
+    let feed = ChangeFeed::new(options.work.reach.database(url)?, &name(report, &options.tables));
+    if journal.followed() == Followed::Whole {
+        let known = FollowedTables::new(tables, &journal.relations());
+        if feed.is_whole(tables).await? && known.other(&feed.relations().await?).is_none() {
+            return Ok(Some(feed));
+        }
+        journal.lose_feed()?;
+    }
+    // What an earlier run has left.
+    let left = feed.drop().await;
+    let made = match left {
+        Ok(()) => feed.create(tables).await?,
+        Err(failure) => Err(failure.to_string()),
+    };
+    if let Err(reason) = made {
+        if arguments.on_conflict == OnConflict::Newer {
+            return Err(Failure::new(format!(
+                "{NEWER_NEEDS_A_FEED} The source cannot have one: {reason}"
+            )));
+        }
+        let note = format!(
+            "Without a change feed, changes are found by their Timestamps, and deletions are not found: {reason}"
+        );
+        say(note, report);
+        return Ok(None);
+    }
+    if journal.followed() == Followed::Lost {
+        let reason = "that of the interrupted copy is not there, has lost changes, does not have all tables, or tables were renamed";
+        empty(arguments, target, tables, report, GONE, reason).await?;
+    } else if journal.is_resumed {
+        let note = "The interrupted copy had no change feed, so all entities are copied again, and followed from now on. \
+                    What the source has deleted since they were copied stays in the target.";
+        say(note.to_owned(), report);
+    }
+    journal.begin_feed(feed.relations().await?)?;
+    Ok(Some(feed))
+}
+
+/// Says it now, and in the report.
+fn say(note: String, report: &mut Report) {
+    tell(&format!("table-service-copy: {note}"));
+    report.note(note);
+}
+
+/// The feed's name is that of the copy, so that a later run finds it, whatever tables the source has then.
+fn name(report: &Report, asked_for: &[String]) -> String {
+    let mut hash = Sha256::new();
+    let asked_for: Vec<String> = asked_for.iter().map(|table| table_name::fold(table)).collect();
+    for part in [&report.from, &report.to].into_iter().chain(&asked_for) {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    let hash: [u8; 32] = hash.finalize().into();
+    let digits: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("copy_{digits}")
+}
+
+/// Applies changes until there are few, and applying them takes less than `limit` seconds, or until it is told to stop. `tables`
+/// become those that are followed at the end.
+pub async fn follow(
+    arguments: &CopyArguments,
+    copy: &Arc<CopyContext>,
+    feed: &ChangeFeed,
+    tables: &mut Vec<String>,
+    limit: f64,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let mut known = FollowedTables::new(tables, &copy.journal.relations());
+    let mut looked = Instant::now();
+    let mut writers = BTreeMap::new();
+    while !copy.stop.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        let (events, changes) = channel(WAITING);
+        let mut applier = Applier {
+            arguments,
+            copy,
+            feed,
+            known: &mut known,
+            pending: BTreeMap::new(),
+            writers: &mut writers,
+            report,
+        };
+        let (read, applied) = tokio::join!(feed.read(Images::None, PAGE, events), applier.apply(changes));
+        let count = applied?;
+        let confirmed = match read {
+            Ok(Some(position)) => feed.confirm(&position).await,
+            Ok(None) => {
+                pause(IDLE.as_secs_f64(), &copy.stop).await;
+                Ok(())
+            }
+            Err(failure) => Err(failure),
+        };
+        // A feed can be lost at any moment.
+        if let Err(failure) = confirmed {
+            if feed.is_whole(&[]).await? {
+                return Err(failure);
+            }
+            *tables = copy_again(arguments, copy, feed, &mut known, report, (GONE, &failure.to_string())).await?;
+            continue;
+        }
+        let ends = count < FEW && begin.elapsed().as_secs_f64() < limit;
+        if ends || looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            known.stored.clear();
+            *tables = known.there(arguments).await?;
+            if !feed.is_whole(&[]).await? {
+                let why = (GONE, "it was dropped, or has lost changes");
+                *tables = copy_again(arguments, copy, feed, &mut known, report, why).await?;
+                continue;
+            }
+            let relations = feed.relations().await?;
+            known.look_at_renamed(&relations);
+            let others = known.others(&relations, feed, tables).await?;
+            for (table, reason) in &others {
+                copy_table_again(arguments, copy, feed, &mut known, report, (table, reason)).await?;
+            }
+            known.tell_of_new(report);
+            if !others.is_empty() {
+                continue;
+            }
+        }
+        if ends {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The tables that a copy follows, also those that are dropped meanwhile: they may come again.
+struct FollowedTables {
+    /// By their names in lower case.
+    followed: BTreeMap<String, FollowedTable>,
+    /// Names that changes had and that are not followed: tables that were renamed.
+    renamed: BTreeSet<String>,
+    /// Those of the source that are not followed, as long as nobody was told of them.
+    new: Vec<String>,
+    told: BTreeSet<String>,
+    /// Those of which changes could not be read.
+    with_gaps: BTreeSet<String>,
+    /// Those that could not be visited, and are not followed any more.
+    left_out: BTreeSet<String>,
+    /// Where the source has the entities of a table, since the last check.
+    stored: BTreeMap<String, StoredTable>,
+}
+
+#[derive(Clone)]
+struct FollowedTable {
+    name: String,
+    /// Its OID, if what the target has is known to be of it.
+    relation: Option<u32>,
+}
+
+impl FollowedTables {
+    fn new(tables: &[String], relations: &BTreeMap<String, u32>) -> FollowedTables {
+        let mut followed = BTreeMap::new();
+        for name in tables {
+            let folded = table_name::fold(name);
+            let table = FollowedTable {
+                name: name.clone(),
+                relation: relations.get(&folded).copied(),
+            };
+            followed.entry(folded).or_insert(table);
+        }
+        FollowedTables {
+            followed,
+            renamed: BTreeSet::new(),
+            new: Vec::new(),
+            told: BTreeSet::new(),
+            with_gaps: BTreeSet::new(),
+            left_out: BTreeSet::new(),
+            stored: BTreeMap::new(),
+        }
+    }
+
+    fn follows(&self, table: &str) -> bool {
+        self.followed.contains_key(&table_name::fold(table))
+    }
+
+    /// Returns the table that a change is of. A feed that does not tell OIDs tells the spelling of names: another table that had the name for a
+    /// moment had another one.
+    fn of_change(&self, change: &Change) -> Option<FollowedTable> {
+        let mut followed = self.followed.values();
+        let of = |table: &&FollowedTable| match change.relation {
+            Some(relation) => table.relation == Some(relation),
+            None => table.name == change.table,
+        };
+        followed.find(of).cloned()
+    }
+
+    /// Returns how the source finds a table: by what is known of it.
+    fn identity<'t>(&self, table: &'t str) -> Known<'t> {
+        let followed = self.followed.get(&table_name::fold(table));
+        match followed.and_then(|table| table.relation) {
+            Some(relation) => Known::ByOid(relation),
+            None => Known::ByName(table),
+        }
+    }
+
+    /// A table whose changes were not applied, because it had another name, is not what was copied any more: not under its old name
+    /// either. If the other name is gone, nobody knows which table had it.
+    fn look_at_renamed(&mut self, relations: &BTreeMap<String, u32>) {
+        for name in std::mem::take(&mut self.renamed) {
+            let renamed = relations.get(&name);
+            for copied in self.followed.values_mut() {
+                if renamed.is_none() || copied.relation.as_ref() == renamed {
+                    copied.relation = None;
+                }
+            }
+        }
+    }
+
+    /// Returns the name of a copied table that another table has now.
+    fn other(&self, relations: &BTreeMap<String, u32>) -> Option<&str> {
+        let mut followed = self.followed.iter();
+        let is_other = |name: &String, copied: &FollowedTable| {
+            relations.get(name).is_some_and(|now| Some(*now) != copied.relation)
+        };
+        followed
+            .find(|(name, copied)| is_other(name, copied))
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the names of copied tables that are others now, or that the feed has not, each with the reason. One that is left out stays so.
+    async fn others(
+        &self,
+        relations: &BTreeMap<String, u32>,
+        feed: &ChangeFeed,
+        tables: &[String],
+    ) -> Result<Vec<(String, &'static str)>, Failure> {
+        let served = tables.iter().filter(|table| !self.left_out.contains(*table)).cloned();
+        let is_whole = feed.is_whole(&served.collect::<Vec<String>>()).await?;
+        let mut others = Vec::new();
+        for (folded, FollowedTable { name, relation }) in &self.followed {
+            let Some(now) = relations.get(folded).filter(|_| !self.left_out.contains(name)) else {
+                continue;
+            };
+            // The one that was copied has another name, or is gone.
+            let is_renamed = relation.is_none_or(|copied| relations.values().any(|oid| *oid == copied));
+            if Some(*now) != *relation {
+                others.push((name.clone(), if is_renamed { RENAMED } else { LACKS_TABLE }));
+            } else if !is_whole && !feed.is_whole(std::slice::from_ref(name)).await? {
+                others.push((name.clone(), LACKS_TABLE));
+            }
+        }
+        Ok(others)
+    }
+
+    /// Those that the source has now.
+    async fn there(&mut self, arguments: &CopyArguments) -> Result<Vec<String>, Failure> {
+        let options = &arguments.places.options;
+        let tables = options.source(arguments.places.from()?, None)?.tables().await?;
+        let (there, new) = tables.into_iter().partition(|table| self.follows(table));
+        // With --table, others are not asked for.
+        self.new = if options.tables.is_empty() { new } else { Vec::new() };
+        Ok(there)
+    }
+
+    /// Says once of each table that changes of it are missing in the target.
+    fn tell_of_gap(&mut self, table: &str, reason: &str, report: &mut Report) {
+        if self.with_gaps.insert(table.to_owned()) {
+            let reason =
+                format!("Changes of the table {table} cannot be followed, and are missing in the target: {reason}");
+            tell(&format!("table-service-copy: {reason}"));
+            report.left_out.push(LeftOut {
+                table: table.to_owned(),
+                reason,
+            });
+        }
+    }
+
+    /// Follows a table no more, and says why.
+    fn leave_out(&mut self, table: &str, reason: &str, report: &mut Report) {
+        self.tell_of_gap(table, reason, report);
+        self.left_out.insert(table.to_owned());
+    }
+
+    /// Says once which tables are new.
+    fn tell_of_new(&mut self, report: &mut Report) {
+        let told = &mut self.told;
+        let new: Vec<String> = self.new.drain(..).filter(|table| told.insert(table.clone())).collect();
+        if !new.is_empty() {
+            let note = format!(
+                "The source has new tables, which are not followed: {}. Copy them with --table.",
+                new.join(", ")
+            );
+            say(note, report);
+        }
+    }
+}
+
+/// Empties a table of the target and copies it anew: its name is that of another table, whose changes the feed had not. Nothing is the matter of the other tables.
+async fn copy_table_again(
+    arguments: &CopyArguments,
+    copy: &Arc<CopyContext>,
+    feed: &ChangeFeed,
+    known: &mut FollowedTables,
+    report: &mut Report,
+    (table, reason): (&str, &str),
+) -> Result<(), Failure> {
+    let folded = table_name::fold(table);
+    let name = table.to_owned();
+    known
+        .followed
+        .insert(folded.clone(), FollowedTable { name, relation: None });
+    copy.journal.set_relation(&folded, None)?;
+    let relation = match feed.add(table).await {
+        Ok(Some(relation)) => relation,
+        // If it comes again, it is looked at again.
+        Ok(None) => return Ok(()),
+        Err(failure) if failure.is_of_table => {
+            known.leave_out(table, &failure.to_string(), report);
+            return Ok(());
+        }
+        Err(failure) => return Err(failure),
+    };
+    say(
+        format!("The target's table {table} is emptied and copied again: {reason}"),
+        report,
+    );
+    clear(arguments, &copy.target, table).await?;
+    let anew = again(arguments, copy, None)?;
+    let mut done = Report::default();
+    round(
+        &anew,
+        &[table.to_owned()],
+        &mut done,
+        arguments.places.options.work.style(),
+    )
+    .await?;
+    done.tables.into_iter().for_each(|table| report.add(table));
+    if let Some(left_out) = done.left_out.first() {
+        // One that is gone comes again under its name, or not at all.
+        if feed.relations().await?.get(&folded) == Some(&relation) {
+            known.leave_out(table, &left_out.reason, report);
+        }
+        return Ok(());
+    }
+    if !copy.stop.load(Ordering::Relaxed) {
+        let (name, relation) = (table.to_owned(), Some(relation));
+        known.followed.insert(folded.clone(), FollowedTable { name, relation });
+        copy.journal.set_relation(&folded, relation)?;
+    }
+    Ok(())
+}
+
+/// Empties the target's tables and copies them anew, with a new feed: the old one is gone, and changes with it. Returns the tables, with those that are new in the source.
+async fn copy_again(
+    arguments: &CopyArguments,
+    copy: &Arc<CopyContext>,
+    feed: &ChangeFeed,
+    known: &mut FollowedTables,
+    report: &mut Report,
+    (what, reason): (&str, &str),
+) -> Result<Vec<String>, Failure> {
+    let followed = known.there(arguments).await?;
+    let tables = [followed.clone(), std::mem::take(&mut known.new)].concat();
+    if tables.is_empty() {
+        return Err(Failure::new(format!("{what}, and the source has no table to follow.")));
+    }
+    copy.journal.lose_feed()?;
+    feed.drop().await?;
+    feed.create(&tables).await?.map_err(Failure::new)?;
+    // What the target has in tables that are new is not of this copy.
+    empty(arguments, &copy.target, &followed, report, what, reason).await?;
+    copy.journal.begin_feed(feed.relations().await?)?;
+    let anew = again(arguments, copy, None)?;
+    let followed = [
+        tables.clone(),
+        known.followed.values().map(|table| table.name.clone()).collect(),
+    ]
+    .concat();
+    *known = FollowedTables::new(&followed, &copy.journal.relations());
+    round(&anew, &tables, report, arguments.places.options.work.style()).await?;
+    report.require_all()?;
+    Ok(tables)
+}
+
+/// Says that the tables are copied again, and empties those of the target.
+async fn empty(
+    arguments: &CopyArguments,
+    target: &Target,
+    tables: &[String],
+    report: &mut Report,
+    what: &str,
+    reason: &str,
+) -> Result<(), Failure> {
+    let note = format!("{what}, so the target's tables are emptied and copied again: {reason}");
+    say(note, report);
+    for table in tables {
+        clear(arguments, target, table).await?;
+    }
+    Ok(())
+}
+
+/// Deletes all entities of a table of the target, if the target has it.
+async fn clear(arguments: &CopyArguments, target: &Target, table: &str) -> Result<(), Failure> {
+    if target.has(table).await? != Some(true) {
+        return Ok(());
+    }
+    let options = &arguments.places.options;
+    let source = options.source(arguments.places.to()?, None)?;
+    let job = Job::Delete {
+        delete_from: source.name(),
+        table: table.to_owned(),
+        filter: "true".to_owned(),
+    };
+    let delete = Arc::new(Delete {
+        bulk: Arc::new(Bulk {
+            source,
+            selection: Selection::read(Some("true"))?,
+            readers: options.work.readers(),
+            counters: Arc::default(),
+        }),
+        report: std::sync::Mutex::new(DeleteReport::default()),
+        pace: Pace::new(None),
+        rejects: arguments.rejects.open()?,
+        journal: Journal::open(None, job)?,
+        stop: Arc::default(),
+    });
+    delete.table(table).await
+}
+
+/// Applies the changes of a page.
+struct Applier<'a> {
+    arguments: &'a CopyArguments,
+    copy: &'a Arc<CopyContext>,
+    feed: &'a ChangeFeed,
+    known: &'a mut FollowedTables,
+    /// The keys to read, by table.
+    pending: BTreeMap<String, BTreeSet<Key>>,
+    /// To the tables of a database. Each has a connection.
+    writers: &'a mut BTreeMap<String, SqlWriter>,
+    report: &'a mut Report,
+}
+
+impl Applier<'_> {
+    /// Returns how many changes there were.
+    async fn apply(&mut self, mut changes: Receiver<Event>) -> Result<usize, Failure> {
+        let (mut count, mut waiting) = (0, 0);
+        while let Some(event) = changes.recv().await {
+            let Event::Change(change) = event else { continue };
+            count += 1;
+            let Some(FollowedTable { name, .. }) = self.known.of_change(&change) else {
+                if change.relation.is_none() {
+                    self.known.renamed.insert(table_name::fold(&change.table));
+                }
+                continue;
+            };
+            if self.known.left_out.contains(&name) {
+                continue;
+            }
+            if let Some(reason) = change.gap() {
+                self.known.tell_of_gap(&name, &reason, self.report);
+                continue;
+            }
+            if change.kind == "clear" {
+                self.pending.remove(&name);
+                clear(self.arguments, &self.copy.target, &name).await?;
+                continue;
+            }
+            let (Some(partition_key), Some(row_key)) = (change.partition_key, change.row_key) else {
+                continue;
+            };
+            let key = Key { partition_key, row_key };
+            if self.pending.entry(name).or_default().insert(key) {
+                waiting += 1;
+            }
+            if waiting >= KEYS {
+                self.flush().await?;
+                waiting = 0;
+            }
+        }
+        self.flush().await?;
+        Ok(count)
+    }
+
+    /// What is the matter of one table keeps nothing from the others.
+    async fn flush(&mut self) -> Result<(), Failure> {
+        for (table, keys) in std::mem::take(&mut self.pending) {
+            match self.apply_keys(&table, keys).await {
+                Err(failure) if failure.is_of_table => {
+                    self.known.leave_out(&table, &failure.to_string(), self.report);
+                }
+                applied => applied?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the target the entities that the source has of these keys, and deletes the others.
+    async fn apply_keys(&mut self, table: &str, mut keys: BTreeSet<Key>) -> Result<(), Failure> {
+        if let Some(stored) = self.known.stored.remove(table)
+            && self.write_present(table, &stored, &mut keys).await?.is_ok()
+        {
+            self.known.stored.insert(table.to_owned(), stored);
+        } else if let Some(stored) = self.feed.stored_table(self.known.identity(table)).await? {
+            // The known table may have another name now, or be gone.
+            self.write_present(table, &stored, &mut keys).await??;
+            self.known.stored.insert(table.to_owned(), stored);
+        }
+        if !keys.is_empty() && self.copy.target.has(table).await? == Some(true) {
+            let absent: Vec<Key> = keys.into_iter().collect();
+            self.copy.target.delete(table, &absent).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the entities that the source has of these keys, and takes their keys out. The inner error is the source's.
+    async fn write_present(
+        &mut self,
+        table: &str,
+        stored: &StoredTable,
+        keys: &mut BTreeSet<Key>,
+    ) -> Result<Result<(), Failure>, Failure> {
+        let keys_of_page: Vec<Key> = keys.iter().cloned().collect();
+        let feed = self.feed;
+        // Some entities are written while the next ones come, and nothing holds all of them.
+        let (batches, mut arriving) = channel::<Vec<Record>>(1);
+        let write = async move {
+            while let Some(records) = arriving.recv().await {
+                for record in &records {
+                    keys.remove(&record.key());
+                }
+                self.write(table, records).await?;
+            }
+            Ok(())
+        };
+        let (read, written) = tokio::join!(feed.entities(stored, &keys_of_page, batches), write);
+        written.map(|()| read)
+    }
+
+    async fn write(&mut self, table: &str, records: Vec<Record>) -> Result<(), Failure> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let read = records.len() as u64;
+        let mode = WriteMode {
+            on_conflict: OnConflict::Replace,
+            ..self.copy.mode
+        };
+        let mut outcome = match &self.copy.target {
+            Target::Sql(target) => {
+                target.create(table).await?;
+                if self.writers.len() >= WRITERS && !self.writers.contains_key(table) {
+                    self.writers.clear();
+                }
+                let writer = || target.writer(table, mode);
+                self.writers
+                    .entry(table.to_owned())
+                    .or_insert_with(writer)
+                    .write(records)
+                    .await?
+            }
+            Target::Rest(target) => {
+                target.create(table).await?;
+                target.writer(table, mode).write(records).await?
+            }
+            Target::Files(_) => return Err(Failure::usage("--follow is for a service or a database.")),
+        };
+        self.copy.rejects.add(&outcome.rejects)?;
+        outcome.read = read;
+        let table = table.to_owned();
+        self.report.add(TableReport {
+            table,
+            outcome,
+            as_it_was: false,
+        });
+        Ok(())
+    }
+}

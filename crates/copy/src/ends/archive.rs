@@ -1,0 +1,113 @@
+//! An archive as a source: its tables as they were at a point.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use table_service_archive::{Directory, Named, Reading, Restored, State, Visitor};
+use tokio::sync::mpsc::Sender;
+
+use crate::failure::Failure;
+use crate::records::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record, Selection};
+
+/// Tables that are read once, in the order in which they are listed.
+pub struct ArchiveSource {
+    directory: Directory,
+    tables: Vec<Named>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    state: State,
+    selection: Selection,
+    _reading: Reading,
+}
+
+impl ArchiveSource {
+    /// The tables that a filter selects of what is restored.
+    pub fn new(restored: Restored, selection: Selection) -> ArchiveSource {
+        let Restored {
+            directory,
+            tables,
+            state,
+            reading,
+            ..
+        } = restored;
+        ArchiveSource {
+            directory,
+            tables,
+            shared: Arc::new(Mutex::new(Shared {
+                state,
+                selection,
+                _reading: reading,
+            })),
+        }
+    }
+
+    /// The directory.
+    pub fn name(&self) -> String {
+        self.directory.name()
+    }
+
+    /// The names that the tables get.
+    pub fn tables(&self) -> Vec<String> {
+        self.tables.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Reads a table.
+    pub async fn read(&self, table: &str, chunks: Sender<Chunk>) -> Result<(), Failure> {
+        let found = self.tables.iter().find(|(name, _)| name == table);
+        let id = found.map(|(_, id)| *id);
+        let id = id.ok_or_else(|| self.directory.failed(&format!("there is no table {table}")))?;
+        let (shared, directory) = (self.shared.clone(), self.directory.clone());
+        let read = move || {
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let Shared { state, selection, .. } = &mut *shared;
+            let mut sending = Sending {
+                chunks,
+                chunk: Chunk::new(Position::End),
+                bytes: 0,
+                count: 0,
+                selection,
+            };
+            let outcome = state.visit(id, &mut sending).map_err(|problem| {
+                let mut failure = directory.failed(&problem);
+                failure.is_of_table = true;
+                failure
+            })?;
+            if !outcome.stopped {
+                // If nobody takes it, the copy has failed elsewhere.
+                let _ = sending.chunks.blocking_send(sending.chunk);
+            }
+            Ok(())
+        };
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|error| Failure::new(error.to_string()))?
+    }
+}
+
+/// Sends what a filter selects.
+struct Sending<'s> {
+    chunks: Sender<Chunk>,
+    chunk: Chunk,
+    bytes: usize,
+    count: u64,
+    selection: &'s Selection,
+}
+
+impl Visitor for Sending<'_> {
+    fn entity(&mut self, record: Record) -> Result<bool, String> {
+        if !self.selection.selects(&record) {
+            return Ok(true);
+        }
+        self.count += 1;
+        self.bytes += record.weight();
+        self.chunk.records.push(record);
+        if self.chunk.records.len() < CHUNK_RECORDS && self.bytes < CHUNK_BYTES {
+            return Ok(true);
+        }
+        self.bytes = 0;
+        let mut full = std::mem::replace(&mut self.chunk, Chunk::new(Position::End));
+        full.position = Position::Records(self.count);
+        Ok(self.chunks.blocking_send(full).is_ok())
+    }
+}

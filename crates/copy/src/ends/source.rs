@@ -1,0 +1,156 @@
+//! Any source.
+
+use table_service_model::Ticks;
+use tokio::sync::mpsc::{Sender, channel};
+
+use crate::failure::Failure;
+use crate::records::{Chunk, Position, Range};
+
+use super::archive::ArchiveSource;
+use super::databases::SqlSource;
+use super::end::Location;
+use super::files::{FileSource, POLICIES_ENDING, SERVICE_FILE};
+use super::options::{Options, Work};
+use super::services::{RestClient, RestSource};
+
+/// Where entities are read.
+pub enum Source {
+    Rest(Box<RestSource>),
+    Sql(Box<SqlSource>),
+    Files(FileSource),
+    Archive(Box<ArchiveSource>),
+}
+
+impl Source {
+    /// The source that an argument names. With `since`, only entities with this Timestamp or a later one are read.
+    pub fn new(location: Location, options: &Options, since: Option<Ticks>) -> Result<Source, Failure> {
+        let Work { files, reach, .. } = &options.work;
+        let of_files = |path| FileSource::new(path, files, &options.reading, &options.tables);
+        Ok(match location {
+            Location::Rest(endpoint) => {
+                let client = RestClient::new(endpoint, reach.patience())?;
+                Source::Rest(Box::new(RestSource::new(client, since, &options.tables)))
+            }
+            Location::Sql(url) => Source::Sql(Box::new(SqlSource::new(reach.database(url)?, since))),
+            Location::Path(path) => Source::Files(of_files(Some(path))),
+            Location::Stream => Source::Files(of_files(None)),
+        })
+    }
+
+    /// The notes on the reading for the report.
+    pub fn note(&self) -> Option<&'static str> {
+        match self {
+            Source::Sql(source) => source.note(),
+            Source::Rest(_) | Source::Files(_) | Source::Archive(_) => None,
+        }
+    }
+
+    /// What reports and the resume file call it. It has no secret.
+    pub fn name(&self) -> String {
+        match self {
+            Source::Rest(source) => source.client.name(),
+            Source::Sql(source) => source.name().to_owned(),
+            Source::Files(source) => source.name(),
+            Source::Archive(source) => source.name(),
+        }
+    }
+
+    /// What the source's clock shows; `None` for files.
+    pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
+        match self {
+            Source::Rest(source) => source.clock().await,
+            Source::Sql(source) => source.clock().await,
+            Source::Files(_) | Source::Archive(_) => Ok(None),
+        }
+    }
+
+    /// Ends the snapshot that the source has kept for this copy.
+    pub async fn release(&self) {
+        if let Source::Sql(source) = self {
+            source.release().await;
+        }
+    }
+
+    /// The names of all tables.
+    pub async fn tables(&self) -> Result<Vec<String>, Failure> {
+        match self {
+            Source::Rest(source) => source.tables().await,
+            Source::Sql(source) => source.tables().await,
+            Source::Files(source) => source.tables(),
+            Source::Archive(source) => Ok(source.tables()),
+        }
+    }
+
+    /// The number of entities and of bytes of a table, as far as they are known without reading it.
+    pub async fn estimate(&self, table: &str) -> Result<(Option<u64>, Option<u64>), Failure> {
+        match self {
+            Source::Rest(_) | Source::Archive(_) => Ok((None, None)),
+            Source::Sql(source) => source.estimate(table).await,
+            Source::Files(source) => Ok((None, source.bytes(table))),
+        }
+    }
+
+    /// Divides a table into ranges for so many readers.
+    pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
+        match self {
+            Source::Rest(source) => source.ranges(table, readers).await,
+            Source::Sql(source) => source.ranges(table, readers).await,
+            Source::Files(source) => source.ranges(table),
+            Source::Archive(_) => Ok(vec![Range::Stream]),
+        }
+    }
+
+    /// Sends the chunks of a range from a position on.
+    pub async fn read(
+        &self,
+        table: &str,
+        range: &Range,
+        position: Option<Position>,
+        chunks: Sender<Chunk>,
+    ) -> Result<(), Failure> {
+        match self {
+            Source::Rest(source) => source.read(table, range, position, chunks).await,
+            Source::Sql(source) => source.read(table, range, position, chunks).await,
+            Source::Files(source) => source.read(table, range, position, chunks).await,
+            Source::Archive(source) => source.read(table, chunks).await,
+        }
+    }
+
+    /// Gives `take` the chunks of a range.
+    pub async fn each_chunk(
+        &self,
+        table: &str,
+        range: &Range,
+        mut take: impl FnMut(Chunk) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (sender, mut chunks) = channel(1);
+        let taking = async {
+            while let Some(chunk) = chunks.recv().await {
+                take(chunk)?;
+            }
+            Ok(())
+        };
+        tokio::try_join!(self.read(table, range, None, sender), taking)?;
+        Ok(())
+    }
+
+    /// The stored access policies of a table as JSON; `None` if the source has none.
+    pub async fn policies(&self, table: &str) -> Result<Option<String>, Failure> {
+        match self {
+            Source::Rest(source) => source.client.policies(table).await.map(Some),
+            Source::Sql(source) => source.policies(table).await.map(Some),
+            Source::Files(source) => source.document(&format!("{table}{POLICIES_ENDING}")),
+            Source::Archive(_) => Ok(None),
+        }
+    }
+
+    /// The properties of the service as JSON; `None` if the source has none.
+    pub async fn service_properties(&self) -> Result<Option<String>, Failure> {
+        match self {
+            Source::Rest(source) => source.client.service_properties().await.map(Some),
+            Source::Sql(source) => source.service_properties().await.map(Some),
+            Source::Files(source) => source.document(SERVICE_FILE),
+            Source::Archive(_) => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Any target.
+
+use crate::failure::Failure;
+use crate::records::{Key, OnConflict};
+
+use super::databases::Database;
+use super::end::Location;
+use super::files::{FileTarget, POLICIES_ENDING, SERVICE_FILE};
+use super::options::Work;
+use super::services::RestClient;
+
+/// Where entities are written.
+pub enum Target {
+    Rest(Box<RestClient>),
+    Sql(Box<Database>),
+    Files(FileTarget),
+}
+
+impl Target {
+    /// The target that an argument names.
+    pub fn new(location: Location, work: &Work) -> Result<Target, Failure> {
+        let (files, reach) = (&work.files, &work.reach);
+        Ok(match location {
+            Location::Rest(endpoint) => Target::Rest(Box::new(RestClient::new(endpoint, reach.patience())?)),
+            Location::Sql(url) => Target::Sql(Box::new(reach.database(url)?.for_writing())),
+            Location::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
+            Location::Stream => Target::Files(FileTarget::new(None, files)?),
+        })
+    }
+
+    /// What reports and the resume file call it. It has no secret.
+    pub fn name(&self) -> String {
+        match self {
+            Target::Rest(target) => target.name(),
+            Target::Sql(target) => target.name.clone(),
+            Target::Files(target) => target.name(),
+        }
+    }
+
+    /// Makes a table if it is not there. A file is made when its entities come.
+    pub async fn create(&self, table: &str) -> Result<(), Failure> {
+        match self {
+            Target::Rest(target) => target.create(table).await,
+            Target::Sql(target) => target.create(table).await,
+            Target::Files(_) => Ok(()),
+        }
+    }
+
+    /// Returns whether a table is there; `None` if the target cannot say.
+    pub async fn has(&self, table: &str) -> Result<Option<bool>, Failure> {
+        match self {
+            Target::Rest(target) => target.has(table).await.map(Some),
+            Target::Sql(target) => target.has(table).await.map(Some),
+            Target::Files(target) => Ok(target.file_of(table).map(|file| file.exists())),
+        }
+    }
+
+    /// Checks that what is to happen to entities that are there already can happen.
+    pub fn check_conflicts(&self, on_conflict: OnConflict) -> Result<(), Failure> {
+        match self {
+            Target::Files(_) if !matches!(on_conflict, OnConflict::Fail | OnConflict::Replace) => Err(Failure::usage(
+                "A file is written anew: give --on-conflict fail or replace.",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that there is room for so many tables.
+    pub fn check_room(&self, tables: usize) -> Result<(), Failure> {
+        match self {
+            Target::Files(files) if tables > 1 && files.holds_one_table() => Err(Failure::usage(format!(
+                "{} is one file, but there are {tables} tables. Give a directory, or --table.",
+                files.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes the entities that have these keys, if they are there. Files keep theirs.
+    pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
+        match self {
+            Target::Rest(target) => target.delete(table, keys).await,
+            Target::Sql(target) => target.delete(table, keys).await,
+            Target::Files(_) => Ok(()),
+        }
+    }
+
+    /// Stores the policies of a table; false if the target cannot hold them.
+    pub async fn set_policies(&self, table: &str, json: &str) -> Result<bool, Failure> {
+        match self {
+            Target::Rest(target) => target.set_policies(table, json).await.map(|()| true),
+            Target::Sql(target) => target.set_policies(table, json).await.map(|()| true),
+            Target::Files(target) => target.write_document(&format!("{table}{POLICIES_ENDING}"), json),
+        }
+    }
+
+    /// Stores the properties of the service.
+    pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
+        match self {
+            Target::Rest(target) => target.set_service_properties(json).await,
+            Target::Sql(target) => target.set_service_properties(json).await,
+            Target::Files(target) => target.write_document(SERVICE_FILE, json).map(|_| ()),
+        }
+    }
+}
