@@ -100,7 +100,7 @@ enum Task {
     /// Many seeds of copies: killed, over bad connections, between all kinds of places
     CopySoak(Seeds),
     /// Copies to and from azurite, an emulator, which npm fetches
-    CopyPeers(Seeds),
+    CopyEmulators(Seeds),
     /// Unmodified clients from their registries; it writes their table in docs/guide/gateway.md
     Clients {
         /// Only these programs of tests/clients, such as python/azure-storage
@@ -182,7 +182,7 @@ const GROUPS: [(&str, &[Duration]); 5] = [
             ("drivers", "minutes"),
             ("pgbouncer", "minutes"),
             ("citus", "30 minutes"),
-            ("copy-peers", "minutes"),
+            ("copy-emulators", "minutes"),
         ],
     ),
     ("Speed", &[("bench", "15 minutes")]),
@@ -274,7 +274,7 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
             "copy -- --nocapture --test-threads=1 changes:: interrupted:: round_trips::",
             seeds.soak(100),
         ),
-        Task::CopyPeers(seeds) => requests::copy_peers(pg, &seeds),
+        Task::CopyEmulators(seeds) => requests::copy_emulators(pg, &seeds),
         Task::Clients { clients, accept } => clients::clients(pg, &clients, accept),
         Task::Drivers => drivers::drivers(pg),
         Task::Pgbouncer { program } => requests::pgbouncer(pg, &program),

@@ -240,14 +240,14 @@ pub fn asan(pg: Option<u32>, files: &[String]) -> Result {
 }
 
 /// Copies to and from azurite, which it fetches from its registry.
-pub fn copy_peers(pg: Option<u32>, seeds: &Seeds) -> Result {
+pub fn copy_emulators(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Copies to and from azurite");
     runner.build_gateway()?;
     let directory = runner.work()?.directory.join("azurite");
     fs_err::create_dir(&directory)?;
     let (_azurite, address) = azurite::start(&runner.environment, &directory)?;
-    let mut tests = runner.tests(&["--test", "copy", "--", "--ignored", "--nocapture", "peers::"]);
+    let mut tests = runner.tests(&["--test", "copy", "--", "--ignored", "--nocapture", "emulators::"]);
     tests.env("AZURITE", address).env("AZURITE_DIRECTORY", &directory);
     run(tests.envs(seeds.soak(5)))
 }

@@ -38,7 +38,7 @@ pub struct CommandLine {
 /// What the program does besides copying.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Compares the tables of two places, and lists the entities that differ
+    /// Compares the tables of a source and a target, and lists the entities that differ
     Verify(VerifyArguments),
     /// Deletes the entities of a table that a filter selects, of a service or a database
     Delete(DeleteArguments),
@@ -48,7 +48,7 @@ pub enum Command {
     Changes(ChangesArguments),
     /// Keeps a directory from which every table of a database can be had as it was at any moment
     Archive(ArchiveArguments),
-    /// Copies tables of an archive, as they were at a moment, to any place
+    /// Copies tables of an archive, as they were at a moment, to any target
     Restore(RestoreArguments),
     /// Shows what has happened to the entities of an archived table that a filter selects
     History(HistoryArguments),
@@ -56,7 +56,7 @@ pub enum Command {
 
 /// A source and a target.
 #[derive(Debug, Args)]
-pub struct TwoPlaces {
+pub struct TwoEnds {
     /// Where to read [env: TABLE_SERVICE_COPY_FROM]
     #[arg(long, value_name = "SOURCE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
     pub from: Option<Secret>,
@@ -69,11 +69,11 @@ pub struct TwoPlaces {
     pub options: Options,
 }
 
-/// A place that is worked on alone.
+/// A source that is worked on alone.
 #[derive(Debug, Args)]
-pub struct OnePlace {
-    /// The place [env: TABLE_SERVICE_COPY_FROM]
-    #[arg(long, value_name = "PLACE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
+pub struct OneEnd {
+    /// The service, database or file [env: TABLE_SERVICE_COPY_FROM]
+    #[arg(long, value_name = "SOURCE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
     pub from: Option<Secret>,
 
     #[command(flatten)]
@@ -107,7 +107,7 @@ pub struct OneDatabase {
 #[derive(Debug, Args)]
 pub struct CopyArguments {
     #[command(flatten)]
-    pub places: TwoPlaces,
+    pub ends: TwoEnds,
 
     /// What happens to an entity that the target has already
     #[arg(long, value_enum, default_value = "fail")]
@@ -150,14 +150,14 @@ pub struct CopyArguments {
     pub dry_run: bool,
 }
 
-/// Compares the tables of two places, and lists the entities that differ
+/// Compares the tables of a source and a target, and lists the entities that differ
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   table-service-copy verify --from env:SOURCE --to ./backup\n  \
                   table-service-copy verify --from env:SOURCE --to env:TARGET --table Orders --timestamps")]
 pub struct VerifyArguments {
     #[command(flatten)]
-    pub places: TwoPlaces,
+    pub ends: TwoEnds,
 
     /// Compare Timestamps too, by microseconds
     #[arg(long)]
@@ -171,13 +171,13 @@ pub struct VerifyArguments {
 /// Deletes the entities of a table that a filter selects, of a service or a database
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                  table-service-copy delete --from env:PLACE --table Orders --filter \"PartitionKey eq '2025'\" --dry-run\n  \
-                  table-service-copy delete --from env:PLACE --table Orders --filter \"PartitionKey eq '2025'\" --yes --resume ./state\n\n\
+                  table-service-copy delete --from env:SOURCE --table Orders --filter \"PartitionKey eq '2025'\" --dry-run\n  \
+                  table-service-copy delete --from env:SOURCE --table Orders --filter \"PartitionKey eq '2025'\" --yes --resume ./state\n\n\
                   Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities could not be deleted; \
                   130 interrupted.")]
 pub struct DeleteArguments {
     #[command(flatten)]
-    pub place: OnePlace,
+    pub end: OneEnd,
 
     /// Which entities: a filter as $filter has it, such as "PartitionKey eq '2025'"; all of them are: true
     #[arg(long, value_name = "FILTER")]
@@ -206,11 +206,11 @@ pub struct DeleteArguments {
 /// Counts the entities of tables, all or those that a filter selects
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                  table-service-copy count --from env:PLACE\n  \
-                  table-service-copy count --from env:PLACE --table Orders --filter \"Total gt 100\"")]
+                  table-service-copy count --from env:SOURCE\n  \
+                  table-service-copy count --from env:SOURCE --table Orders --filter \"Total gt 100\"")]
 pub struct CountArguments {
     #[command(flatten)]
-    pub place: OnePlace,
+    pub end: OneEnd,
 
     /// Count only the entities that pass this filter, as $filter has it
     #[arg(long, value_name = "FILTER")]
@@ -300,7 +300,7 @@ pub struct ArchiveArguments {
     pub quiet: bool,
 }
 
-/// Copies tables of an archive, as they were at a moment, to any place
+/// Copies tables of an archive, as they were at a moment, to any target
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   table-service-copy restore --from ./archive --at latest --to postgresql://me@localhost/other\n  \
@@ -331,7 +331,7 @@ pub struct RestoreArguments {
     pub filter: Option<String>,
 
     /// Where to write, any target of a copy [env: TABLE_SERVICE_COPY_TO]
-    #[arg(long, value_name = "PLACE", env = "TABLE_SERVICE_COPY_TO", hide_env = true)]
+    #[arg(long, value_name = "TARGET", env = "TABLE_SERVICE_COPY_TO", hide_env = true)]
     pub to: Option<Secret>,
 
     /// What happens to an entity that the target has already

@@ -11,7 +11,7 @@ use table_service_model::Secret;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::ends::databases::{Database, Leveller, SqlSource, Step};
-use crate::ends::{Location, Source, Work};
+use crate::ends::{End, Source, Work};
 use crate::failure::Failure;
 use crate::records::{
     CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, Progress, Range, Record, Report, Selection, Style, TableReport,
@@ -66,7 +66,7 @@ impl Entities<'_> {
 impl Level {
     /// Reaches the target, which must be a database.
     pub fn open(work: &Work, to: &Secret, selection: Selection) -> Result<Level, Failure> {
-        let Location::Sql(url) = Location::read(to)? else {
+        let End::Database(url) = End::read(to)? else {
             return Err(Failure::usage(
                 "--as-it-was is for a database: give --to its postgresql:// URL. A service takes --on-conflict replace, and files are written anew.",
             ));

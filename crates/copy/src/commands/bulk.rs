@@ -11,7 +11,7 @@ use crate::printable::tell;
 use crate::records::{Counters, Job, Journal, Progress, Selection};
 use crate::work::{Bulk, Delete, DeleteReport, Pace};
 
-use super::arguments::{CountArguments, DeleteArguments, OnePlace};
+use super::arguments::{CountArguments, DeleteArguments, OneEnd};
 use super::common::{answer, from_of, print};
 use super::interrupt::{overdue, stop_on_signal};
 use super::rounds::{each_table, told};
@@ -19,7 +19,7 @@ use super::rounds::{each_table, told};
 /// A number that somebody types.
 const LONGEST_ANSWER: u64 = 100;
 
-impl OnePlace {
+impl OneEnd {
     /// Returns the work here, and the chosen tables.
     async fn bulk(&self, filter: Option<&str>) -> Result<(Arc<Bulk>, Vec<String>), Failure> {
         let selection = Selection::read(filter)?;
@@ -43,25 +43,25 @@ impl OnePlace {
 
 /// Counts entities, and returns the exit status.
 pub async fn count(arguments: &CountArguments) -> Result<u8, Failure> {
-    let place = &arguments.place;
-    let (bulk, tables) = place.bulk(arguments.filter.as_deref()).await?;
+    let end = &arguments.end;
+    let (bulk, tables) = end.bulk(arguments.filter.as_deref()).await?;
     let left_out = each_table(&tables, async |table| {
-        let entities = place.count(&bulk, table).await?;
+        let entities = end.count(&bulk, table).await?;
         let counted = serde_json::json!({ "table": table, "entities": entities });
         answer(
-            place.options.work.json,
+            end.options.work.json,
             "count",
             &counted,
             &format!("{table}: {entities} entities"),
         );
         Ok(())
     });
-    Ok(told(place.options.work.json, &left_out.await?, exit::DONE))
+    Ok(told(end.options.work.json, &left_out.await?, exit::DONE))
 }
 
 /// Deletes entities, and returns the exit status.
 pub async fn delete(arguments: &DeleteArguments) -> Result<u8, Failure> {
-    let options = &arguments.place.options;
+    let options = &arguments.end.options;
     if arguments.filter.trim().is_empty() {
         return Err(Failure::usage("--filter is empty. All entities pass the filter true."));
     }
@@ -74,7 +74,7 @@ pub async fn delete(arguments: &DeleteArguments) -> Result<u8, Failure> {
             "There is no terminal to ask for the number of entities. --yes deletes without a question, --dry-run only counts.",
         ));
     }
-    let (bulk, tables) = arguments.place.bulk(Some(&arguments.filter)).await?;
+    let (bulk, tables) = arguments.end.bulk(Some(&arguments.filter)).await?;
     if let Source::Files(_) = bulk.source {
         return Err(Failure::usage(
             "delete is for a service or a database, and this is a file. A copy of what is to stay makes a new one.",
@@ -84,7 +84,7 @@ pub async fn delete(arguments: &DeleteArguments) -> Result<u8, Failure> {
         return Err(Failure::usage("Name the one table to delete from with --table."));
     };
     if arguments.dry_run {
-        let entities = arguments.place.count(&bulk, &table).await?;
+        let entities = arguments.end.count(&bulk, &table).await?;
         let plan = serde_json::json!({ "table": table, "entities": entities });
         print(
             options.work.json,
@@ -95,7 +95,7 @@ pub async fn delete(arguments: &DeleteArguments) -> Result<u8, Failure> {
         return Ok(exit::DONE);
     }
     if !arguments.yes {
-        let entities = arguments.place.count(&bulk, &table).await?;
+        let entities = arguments.end.count(&bulk, &table).await?;
         confirm(&bulk.source.name(), &table, entities).await?;
         bulk.counters.restart(entities);
     }
@@ -122,7 +122,7 @@ async fn confirm(from: &str, table: &str, entities: u64) -> Result<(), Failure> 
 }
 
 async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Result<u8, Failure> {
-    let options = &arguments.place.options;
+    let options = &arguments.end.options;
     let job = Job::Delete {
         delete_from: bulk.source.name(),
         table: table.clone(),

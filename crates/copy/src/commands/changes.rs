@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use crate::created;
 use crate::ends::databases::{Change, ChangeFeed, Event, Images, PAGE};
 use crate::ends::files::{Format, Layout};
-use crate::ends::{Location, output};
+use crate::ends::{End, output};
 use crate::failure::{Failure, exit};
 use crate::printable::tell;
 
@@ -29,17 +29,17 @@ struct Lines {
 }
 
 impl Lines {
-    fn open(to: Location) -> Result<Lines, Failure> {
+    fn open(to: End) -> Result<Lines, Failure> {
         let path = match to {
-            Location::Path(path) => path,
-            Location::Stream => {
+            End::Path(path) => path,
+            End::Stream => {
                 let out: Box<dyn Write> = Box::new(output::for_data()?);
                 let out = BufWriter::with_capacity(BUFFER, out);
                 return Ok(Lines { out, file: None });
             }
-            Location::Rest(_) | Location::Sql(_) => {
+            End::Service(_) | End::Database(_) => {
                 return Err(Failure::usage(
-                    "changes writes JSON lines: give --to a file, or - for standard output. --follow applies changes to another place.",
+                    "changes writes JSON lines: give --to a file, or - for standard output. --follow applies changes to another target.",
                 ));
             }
         };
@@ -143,7 +143,7 @@ pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
     let database = arguments
         .database
         .open("changes reads a change feed of a database: give --from its postgresql:// URL.")?;
-    let lines = Lines::open(Location::read(&arguments.to)?)?;
+    let lines = Lines::open(End::read(&arguments.to)?)?;
     let feed = ChangeFeed::new(database, &arguments.feed);
     let stop: Arc<AtomicBool> = Arc::default();
     stop_on_signal(&stop);

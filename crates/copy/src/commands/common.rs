@@ -2,20 +2,20 @@
 
 use table_service_model::Secret;
 
-use crate::ends::Location;
+use crate::ends::End;
 use crate::ends::databases::Database;
 use crate::failure::Failure;
 use crate::printable::{self, tell};
 use crate::records::Rejects;
 
-use super::arguments::{OneDatabase, RejectOptions, TwoPlaces};
+use super::arguments::{OneDatabase, RejectOptions, TwoEnds};
 
 /// What `--from` says.
 pub fn from_of(from: Option<&Secret>) -> Result<&Secret, Failure> {
     from.ok_or_else(|| Failure::usage("--from SOURCE is missing; --help explains it."))
 }
 
-impl TwoPlaces {
+impl TwoEnds {
     /// Returns what `--from` says.
     pub fn from(&self) -> Result<&Secret, Failure> {
         from_of(self.from.as_ref())
@@ -30,10 +30,10 @@ impl TwoPlaces {
 }
 
 impl OneDatabase {
-    /// The database. `otherwise` says what is wrong with another place.
+    /// The database. `otherwise` says what is wrong with another one.
     pub fn open(&self, otherwise: &str) -> Result<Database, Failure> {
-        match Location::read(from_of(self.from.as_ref())?)? {
-            Location::Sql(url) => self.reach.database(url),
+        match End::read(from_of(self.from.as_ref())?)? {
+            End::Database(url) => self.reach.database(url),
             _ => Err(Failure::usage(otherwise)),
         }
     }

@@ -38,18 +38,18 @@ pub async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
 
 /// Copies, and follows by a feed if the source can have one.
 async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Result<u8, Failure> {
-    let places = &arguments.places;
-    let (from, to) = (places.from()?, places.to()?);
-    let mut source = places.options.source(from, arguments.since)?;
-    let target = places.options.work.target(to)?;
-    if let (Target::Files(files), true) = (&target, places.options.work.json)
+    let ends = &arguments.ends;
+    let (from, to) = (ends.from()?, ends.to()?);
+    let mut source = ends.options.source(from, arguments.since)?;
+    let target = ends.options.work.target(to)?;
+    if let (Target::Files(files), true) = (&target, ends.options.work.json)
         && files.is_stream()
     {
         return Err(Failure::usage("--json and --to - both need standard output."));
     }
     check(arguments, &source, &target)?;
-    check_two_places(&source, &target).await?;
-    let mut tables = places.options.chosen(&source).await?;
+    check_two_ends(&source, &target).await?;
+    let mut tables = ends.options.chosen(&source).await?;
     target.check_room(tables.len())?;
     if arguments.dry_run {
         return dry_run(arguments, &source, &target, &tables).await;
@@ -70,7 +70,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     *feed = follow::begin(arguments, &target, &tables, &journal, &mut report).await?;
     if feed.is_some() {
         // The tables are copied as they are when the feed has begun, so in a later snapshot than that in which they were listed.
-        source = places.options.source(from, arguments.since)?;
+        source = ends.options.source(from, arguments.since)?;
     }
     if journal.started().is_none()
         && let Some(clock) = source.clock().await?
@@ -78,7 +78,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         journal.set_started(clock);
     }
     let copy = Arc::new(CopyContext {
-        readers: places.options.work.readers(),
+        readers: ends.options.work.readers(),
         since: arguments.since,
         pace: Pace::new(arguments.rate),
         ..CopyContext::new(
@@ -90,7 +90,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         )
     });
     stop_on_signal(&copy.stop);
-    let interrupted = round(&copy, &tables, &mut report, places.options.work.style()).await?;
+    let interrupted = round(&copy, &tables, &mut report, ends.options.work.style()).await?;
     if arguments.follow.is_some() {
         report.require_all()?;
         copy.source.release().await;
@@ -107,7 +107,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         };
         tokio::select! {
             followed = followed => followed?,
-            // A place that is away is waited for.
+            // An end that is away is waited for.
             () = overdue(&first.stop) => {}
         }
     }
@@ -129,7 +129,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         } else {
             "Interrupted."
         });
-        print(places.options.work.json, "report", &report, &report.text());
+        print(ends.options.work.json, "report", &report, &report.text());
         return Ok(exit::INTERRUPTED);
     }
     tables.retain(|table| report.left_out.iter().all(|left_out| left_out.table != *table));
@@ -139,9 +139,9 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     if report.left_out.is_empty() {
         first.journal.remove();
     }
-    print(places.options.work.json, "report", &report, &report.text());
+    print(ends.options.work.json, "report", &report, &report.text());
     if arguments.verify {
-        let code = compare(places, Some(tables), false, 100).await?;
+        let code = compare(ends, Some(tables), false, 100).await?;
         if code != exit::DONE {
             return Ok(code);
         }
@@ -166,7 +166,7 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
         if matches!(source, Source::Files(_)) || matches!(target, Target::Files(_)) {
             return Err(Failure::usage("--follow is for a service or a database on both sides."));
         }
-        let may_have_feed = matches!(source, Source::Sql(_)) && arguments.since.is_none();
+        let may_have_feed = matches!(source, Source::Database(_)) && arguments.since.is_none();
         if arguments.on_conflict == OnConflict::Newer && !may_have_feed {
             return Err(Failure::usage(follow::NEWER_NEEDS_A_FEED));
         }
@@ -182,15 +182,15 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
 
 /// A service or a database that is copied to itself gains nothing, and a copy that follows it would read its own writes for ever,
 /// or empty what it reads. In a directory there may be files of another format.
-async fn check_two_places(source: &Source, target: &Target) -> Result<(), Failure> {
+async fn check_two_ends(source: &Source, target: &Target) -> Result<(), Failure> {
     if matches!(source, Source::Files(_)) || matches!(target, Target::Files(_)) {
         return Ok(());
     }
     let (from, to) = (source.name(), target.name());
     if from == to {
-        return Err(Failure::usage(format!("--from and --to are the same place: {from}.")));
+        return Err(Failure::usage(format!("--from and --to are the same: {from}.")));
     }
-    if let (Source::Sql(source), Target::Sql(target)) = (source, target)
+    if let (Source::Database(source), Target::Database(target)) = (source, target)
         && let Some(identity) = source.database.identity().await?
         && target.identity().await?.as_ref() == Some(&identity)
     {
@@ -252,7 +252,7 @@ async fn follow_once(
     started: Option<Ticks>,
     report: &mut Report,
 ) -> Result<(Arc<CopyContext>, Option<Ticks>), Failure> {
-    let places = &arguments.places;
+    let ends = &arguments.ends;
     let overlap = i64::from(arguments.overlap) * 10_000_000;
     let since = started
         .and_then(|started| Ticks::new(started.get() - overlap))
@@ -261,8 +261,8 @@ async fn follow_once(
     let copy = again(arguments, before, Some(since))?;
     // Of the source: what changes from now on is for the next round.
     let clock = copy.source.clock().await?;
-    let tables = places.options.chosen(&copy.source).await?;
-    let stopped = round(&copy, &tables, report, places.options.work.style()).await?;
+    let tables = ends.options.chosen(&copy.source).await?;
+    let stopped = round(&copy, &tables, report, ends.options.work.style()).await?;
     report.require_all()?;
     copy.source.release().await;
     Ok((copy, clock.filter(|_| !stopped)))
@@ -274,7 +274,7 @@ async fn dry_run(
     target: &Target,
     tables: &[String],
 ) -> Result<u8, Failure> {
-    let json = arguments.places.options.work.json;
+    let json = arguments.ends.options.work.json;
     let header = format!("From {} to {}: {} tables.", source.name(), target.name(), tables.len());
     if !json {
         tell(&header);
@@ -284,7 +284,7 @@ async fn dry_run(
         let there = target.has(table).await?;
         let plan = serde_json::json!({
             "table": table, "entities": entities, "bytes": bytes, "target_has_table": there,
-            "ranges": source.ranges(table, arguments.places.options.work.readers()).await?.len(),
+            "ranges": source.ranges(table, arguments.ends.options.work.readers()).await?.len(),
         });
         let count = |count: Option<u64>, unit: &str| match count {
             Some(count) => format!("about {count} {unit}"),

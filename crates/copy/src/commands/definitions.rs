@@ -23,12 +23,12 @@ pub async fn restore(
     for table in tables {
         let known = definitions.get(table);
         let made = match target {
-            Target::Sql(database) => {
+            Target::Database(database) => {
                 database
                     .create_defined(table, known.unwrap_or(&Definition::default()))
                     .await
             }
-            Target::Rest(_) | Target::Files(_) => make(target, table, known).await,
+            Target::Service(_) | Target::Files(_) => make(target, table, known).await,
         };
         let undone = match made {
             Err(failure) if failure.is_of_table => continue,

@@ -14,7 +14,7 @@ use table_service_model::table_name;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::ends::databases::{Change, ChangeFeed, Event, Images, Known, PAGE, SqlWriter, StoredTable};
-use crate::ends::{Location, Target};
+use crate::ends::{End, Target};
 use crate::failure::Failure;
 use crate::printable::tell;
 use crate::records::{
@@ -60,10 +60,10 @@ pub async fn begin(
     if arguments.follow.is_none() || arguments.since.is_some() || !replaces {
         return Ok(None);
     }
-    let Location::Sql(url) = Location::read(arguments.places.from()?)? else {
+    let End::Database(url) = End::read(arguments.ends.from()?)? else {
         return Ok(None);
     };
-    let options = &arguments.places.options;
+    let options = &arguments.ends.options;
     let feed = ChangeFeed::new(options.work.reach.database(url)?, &name(report, &options.tables));
     if journal.followed() == Followed::Whole {
         let known = FollowedTables::new(tables, &journal.relations());
@@ -313,8 +313,8 @@ impl FollowedTables {
 
     /// Those that the source has now.
     async fn there(&mut self, arguments: &CopyArguments) -> Result<Vec<String>, Failure> {
-        let options = &arguments.places.options;
-        let tables = options.source(arguments.places.from()?, None)?.tables().await?;
+        let options = &arguments.ends.options;
+        let tables = options.source(arguments.ends.from()?, None)?.tables().await?;
         let (there, new) = tables.into_iter().partition(|table| self.follows(table));
         // With --table, others are not asked for.
         self.new = if options.tables.is_empty() { new } else { Vec::new() };
@@ -390,7 +390,7 @@ async fn copy_table_again(
         &anew,
         &[table.to_owned()],
         &mut done,
-        arguments.places.options.work.style(),
+        arguments.ends.options.work.style(),
     )
     .await?;
     done.tables.into_iter().for_each(|table| report.add(table));
@@ -436,7 +436,7 @@ async fn copy_again(
     ]
     .concat();
     *known = FollowedTables::new(&followed, &copy.journal.relations());
-    round(&anew, &tables, report, arguments.places.options.work.style()).await?;
+    round(&anew, &tables, report, arguments.ends.options.work.style()).await?;
     report.require_all()?;
     Ok(tables)
 }
@@ -463,8 +463,8 @@ async fn clear(arguments: &CopyArguments, target: &Target, table: &str) -> Resul
     if target.has(table).await? != Some(true) {
         return Ok(());
     }
-    let options = &arguments.places.options;
-    let source = options.source(arguments.places.to()?, None)?;
+    let options = &arguments.ends.options;
+    let source = options.source(arguments.ends.to()?, None)?;
     let job = Job::Delete {
         delete_from: source.name(),
         table: table.to_owned(),
@@ -605,7 +605,7 @@ impl Applier<'_> {
             ..self.copy.mode
         };
         let mut outcome = match &self.copy.target {
-            Target::Sql(target) => {
+            Target::Database(target) => {
                 target.create(table).await?;
                 if self.writers.len() >= WRITERS && !self.writers.contains_key(table) {
                     self.writers.clear();
@@ -617,7 +617,7 @@ impl Applier<'_> {
                     .write(records)
                     .await?
             }
-            Target::Rest(target) => {
+            Target::Service(target) => {
                 target.create(table).await?;
                 target.writer(table, mode).write(records).await?
             }

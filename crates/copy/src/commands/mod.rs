@@ -27,10 +27,10 @@ pub use crate::printable::tell;
 pub async fn run(command_line: CommandLine) -> Result<u8, Failure> {
     match command_line.command {
         Some(Command::Verify(VerifyArguments {
-            places,
+            ends,
             timestamps,
             max_differences,
-        })) => verify::compare(&places, None, timestamps, max_differences).await,
+        })) => verify::compare(&ends, None, timestamps, max_differences).await,
         Some(Command::Delete(arguments)) => bulk::delete(&arguments).await,
         Some(Command::Count(arguments)) => bulk::count(&arguments).await,
         Some(Command::Changes(arguments)) => changes::changes(&arguments).await,

@@ -24,7 +24,7 @@ use super::rounds::round;
 /// Restores tables, and returns the exit status.
 pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     let Some(to) = &arguments.to else {
-        return Err(Failure::usage("--to PLACE is missing; --help explains it."));
+        return Err(Failure::usage("--to TARGET is missing; --help explains it."));
     };
     let target = arguments.work.target(to)?;
     if arguments.on_conflict == OnConflict::Merge {
@@ -118,7 +118,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         table: table.clone(),
         reason: failure.to_string(),
     }));
-    if matches!(copy.target, Target::Sql(_)) && report.sum().new_timestamps > 0 {
+    if matches!(copy.target, Target::Database(_)) && report.sum().new_timestamps > 0 {
         report.note("--as-it-was leaves entities that are equal as they are, with their Timestamps.");
     }
     report.seconds = begin.elapsed().as_secs_f64();

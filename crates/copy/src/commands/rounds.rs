@@ -106,8 +106,8 @@ pub fn again(
     before: &Arc<CopyContext>,
     since: Option<Ticks>,
 ) -> Result<Arc<CopyContext>, Failure> {
-    let places = &arguments.places;
-    let source = places.options.source(places.from()?, since)?;
+    let ends = &arguments.ends;
+    let source = ends.options.source(ends.from()?, since)?;
     let job = Job::Copy {
         from: source.name(),
         to: before.target.name(),
@@ -115,7 +115,7 @@ pub fn again(
         since: since.map(|since| since.to_string()),
     };
     let (rejects, journal) = (arguments.rejects.open()?, Journal::open(None, job)?);
-    let target = places.options.work.target(places.to()?)?;
+    let target = ends.options.work.target(ends.to()?)?;
     Ok(Arc::new(CopyContext {
         mode: before.mode,
         readers: before.readers,

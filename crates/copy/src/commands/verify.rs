@@ -8,27 +8,27 @@ use crate::failure::{Failure, exit};
 use crate::records::{Counters, DigestSecret, Progress};
 use crate::work::{Comparison, Verify};
 
-use super::arguments::TwoPlaces;
+use super::arguments::TwoEnds;
 use super::common::print;
 use super::rounds::{each_table, told};
 
-/// Compares two places: these tables, or those that the command line chooses. Of each table `most` differences are listed.
+/// Compares two ends: these tables, or those that the command line chooses. Of each table `most` differences are listed.
 pub async fn compare(
-    places: &TwoPlaces,
+    ends: &TwoEnds,
     tables: Option<Vec<String>>,
     with_timestamps: bool,
     most: usize,
 ) -> Result<u8, Failure> {
-    let source = places.options.source(places.from()?, None)?;
-    let target = places.options.target(places.to()?)?;
+    let source = ends.options.source(ends.from()?, None)?;
+    let target = ends.options.target(ends.to()?)?;
     // Of what was asked for by name, or has just been copied, the target may have more.
-    let compares_all = tables.is_none() && places.options.tables.is_empty();
+    let compares_all = tables.is_none() && ends.options.tables.is_empty();
     let mut tables: BTreeSet<String> = match tables {
         Some(tables) => tables.into_iter().collect(),
-        None => places.options.chosen(&source).await?.into_iter().collect(),
+        None => ends.options.chosen(&source).await?.into_iter().collect(),
     };
     let there = match &target {
-        Source::Rest(_) if !places.options.tables.is_empty() => places.options.tables.clone(),
+        Source::Service(_) if !ends.options.tables.is_empty() => ends.options.tables.clone(),
         target => target.tables().await?,
     };
     let there: BTreeSet<String> = there.into_iter().collect();
@@ -43,11 +43,11 @@ pub async fn compare(
     }
     tables.retain(|table| has(&there, table));
     let counters = Arc::new(Counters::default());
-    let progress = Progress::start(places.options.work.style(), counters.clone());
+    let progress = Progress::start(ends.options.work.style(), counters.clone());
     let verify = Arc::new(Verify {
         source,
         target,
-        readers: places.options.work.readers(),
+        readers: ends.options.work.readers(),
         secret: DigestSecret::random(),
         with_timestamps,
         most,
@@ -62,20 +62,20 @@ pub async fn compare(
     let left_out = left_out.await?;
     drop(progress);
     if tables.is_empty() && missing.is_empty() {
-        return Err(Failure::new("Nothing was compared: neither place has a table."));
+        return Err(Failure::new("Nothing was compared: neither has a table."));
     }
     let mut equal = missing.is_empty();
     for (side, table) in missing {
         let text = format!("{table}: the {side} does not have this table.");
         let value = serde_json::json!({ "table": table, "side": side });
-        print(places.options.work.json, "missing", &value, &text);
+        print(ends.options.work.json, "missing", &value, &text);
     }
     for comparison in &comparisons {
         equal &= comparison.equal;
-        print(places.options.work.json, "comparison", comparison, &text(comparison));
+        print(ends.options.work.json, "comparison", comparison, &text(comparison));
     }
     let code = if equal { exit::DONE } else { exit::DIFFERENT };
-    Ok(told(places.options.work.json, &left_out, code))
+    Ok(told(ends.options.work.json, &left_out, code))
 }
 
 fn text(comparison: &Comparison) -> String {

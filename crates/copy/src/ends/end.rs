@@ -12,43 +12,43 @@ use super::path::is_path;
 use super::secret;
 
 /// A source or a target.
-pub enum Location {
-    Rest(Endpoint),
-    Sql(Box<DatabaseUrl>),
+pub enum End {
+    Service(Endpoint),
+    Database(Box<DatabaseUrl>),
     /// A file or a directory.
     Path(PathBuf),
     /// Standard input or output.
     Stream,
 }
 
-impl Location {
+impl End {
     /// Reads an argument, or the variable or the file that it names.
     ///
     /// # Errors
     /// What is wrong with it. It may have a secret in any form, so it is not repeated.
-    pub fn read(argument: &Secret) -> Result<Location, Failure> {
+    pub fn read(argument: &Secret) -> Result<End, Failure> {
         let secret = secret::read(argument)?;
         let text = secret.expose();
         if text.is_empty() {
             return Err(Failure::usage("A source or a target is empty."));
         }
         if text == "-" {
-            return Ok(Location::Stream);
+            return Ok(End::Stream);
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             return match DatabaseUrl::read(&secret) {
-                Ok(url) => Ok(Location::Sql(Box::new(url))),
+                Ok(url) => Ok(End::Database(Box::new(url))),
                 Err(problem) => Err(Failure::usage(format!("A source or a target {problem}."))),
             };
         }
         if text.starts_with("http://") || text.starts_with("https://") {
-            return Endpoint::from_url(text).map(Location::Rest);
+            return Endpoint::from_url(text).map(End::Service);
         }
         if Endpoint::is_connection_string(text) {
-            return Endpoint::from_connection_string(text).map(Location::Rest);
+            return Endpoint::from_connection_string(text).map(End::Service);
         }
         if is_path(text) {
-            return Ok(Location::Path(PathBuf::from(text)));
+            return Ok(End::Path(PathBuf::from(text)));
         }
         Err(Failure::usage(format!(
             "A source or a target is not recognised: {secret:?}. It is one of\n  \

@@ -15,7 +15,7 @@ mod source;
 mod target;
 
 pub use archive::ArchiveSource;
-pub use end::Location;
+pub use end::End;
 pub use options::{Options, Reach, Work};
 pub use source::Source;
 pub use target::Target;

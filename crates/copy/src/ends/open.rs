@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::records::Style;
 
 use super::databases::Database;
-use super::end::Location;
+use super::end::End;
 use super::options::{Options, Reach, Work};
 use super::source::Source;
 use super::target::Target;
@@ -42,20 +42,20 @@ impl Work {
     }
 
     /// The target that an argument names.
-    pub fn target(&self, place: &Secret) -> Result<Target, Failure> {
-        Target::new(Location::read(place)?, self)
+    pub fn target(&self, argument: &Secret) -> Result<Target, Failure> {
+        Target::new(End::read(argument)?, self)
     }
 }
 
 impl Options {
     /// The source that an argument names.
-    pub fn source(&self, place: &Secret, since: Option<Ticks>) -> Result<Source, Failure> {
-        Source::new(Location::read(place)?, self, since)
+    pub fn source(&self, argument: &Secret, since: Option<Ticks>) -> Result<Source, Failure> {
+        Source::new(End::read(argument)?, self, since)
     }
 
     /// What a target has.
-    pub fn target(&self, place: &Secret) -> Result<Source, Failure> {
-        Ok(match self.source(place, None)? {
+    pub fn target(&self, argument: &Secret) -> Result<Source, Failure> {
+        Ok(match self.source(argument, None)? {
             Source::Files(files) => Source::Files(files.as_written()),
             other => other,
         })
@@ -67,7 +67,7 @@ impl Options {
             table_name::check_form(table)
                 .map_err(|error| Failure::usage(format!("--table {table:?}: {}", error.report())))?;
         }
-        if let Source::Rest(_) = source
+        if let Source::Service(_) = source
             && !self.tables.is_empty()
         {
             // A signature for tables need not be one for the list of tables.

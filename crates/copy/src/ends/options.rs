@@ -19,7 +19,7 @@ pub struct Options {
     pub work: Work,
 }
 
-/// What all work on places has.
+/// What all work on tables has.
 #[derive(Debug, Args)]
 pub struct Work {
     #[command(flatten)]

@@ -8,48 +8,48 @@ use crate::records::{Chunk, Position, Range};
 
 use super::archive::ArchiveSource;
 use super::databases::SqlSource;
-use super::end::Location;
+use super::end::End;
 use super::files::{FileSource, POLICIES_ENDING, SERVICE_FILE};
 use super::options::{Options, Work};
 use super::services::{RestClient, RestSource};
 
 /// Where entities are read.
 pub enum Source {
-    Rest(Box<RestSource>),
-    Sql(Box<SqlSource>),
+    Service(Box<RestSource>),
+    Database(Box<SqlSource>),
     Files(FileSource),
     Archive(Box<ArchiveSource>),
 }
 
 impl Source {
     /// The source that an argument names. With `since`, only entities with this Timestamp or a later one are read.
-    pub fn new(location: Location, options: &Options, since: Option<Ticks>) -> Result<Source, Failure> {
+    pub fn new(end: End, options: &Options, since: Option<Ticks>) -> Result<Source, Failure> {
         let Work { files, reach, .. } = &options.work;
         let of_files = |path| FileSource::new(path, files, &options.reading, &options.tables);
-        Ok(match location {
-            Location::Rest(endpoint) => {
+        Ok(match end {
+            End::Service(endpoint) => {
                 let client = RestClient::new(endpoint, reach.patience())?;
-                Source::Rest(Box::new(RestSource::new(client, since, &options.tables)))
+                Source::Service(Box::new(RestSource::new(client, since, &options.tables)))
             }
-            Location::Sql(url) => Source::Sql(Box::new(SqlSource::new(reach.database(url)?, since))),
-            Location::Path(path) => Source::Files(of_files(Some(path))),
-            Location::Stream => Source::Files(of_files(None)),
+            End::Database(url) => Source::Database(Box::new(SqlSource::new(reach.database(url)?, since))),
+            End::Path(path) => Source::Files(of_files(Some(path))),
+            End::Stream => Source::Files(of_files(None)),
         })
     }
 
     /// The notes on the reading for the report.
     pub fn note(&self) -> Option<&'static str> {
         match self {
-            Source::Sql(source) => source.note(),
-            Source::Rest(_) | Source::Files(_) | Source::Archive(_) => None,
+            Source::Database(source) => source.note(),
+            Source::Service(_) | Source::Files(_) | Source::Archive(_) => None,
         }
     }
 
     /// What reports and the resume file call it. It has no secret.
     pub fn name(&self) -> String {
         match self {
-            Source::Rest(source) => source.client.name(),
-            Source::Sql(source) => source.name().to_owned(),
+            Source::Service(source) => source.client.name(),
+            Source::Database(source) => source.name().to_owned(),
             Source::Files(source) => source.name(),
             Source::Archive(source) => source.name(),
         }
@@ -58,15 +58,15 @@ impl Source {
     /// What the source's clock shows; `None` for files.
     pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
         match self {
-            Source::Rest(source) => source.clock().await,
-            Source::Sql(source) => source.clock().await,
+            Source::Service(source) => source.clock().await,
+            Source::Database(source) => source.clock().await,
             Source::Files(_) | Source::Archive(_) => Ok(None),
         }
     }
 
     /// Ends the snapshot that the source has kept for this copy.
     pub async fn release(&self) {
-        if let Source::Sql(source) = self {
+        if let Source::Database(source) = self {
             source.release().await;
         }
     }
@@ -74,8 +74,8 @@ impl Source {
     /// The names of all tables.
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {
         match self {
-            Source::Rest(source) => source.tables().await,
-            Source::Sql(source) => source.tables().await,
+            Source::Service(source) => source.tables().await,
+            Source::Database(source) => source.tables().await,
             Source::Files(source) => source.tables(),
             Source::Archive(source) => Ok(source.tables()),
         }
@@ -84,8 +84,8 @@ impl Source {
     /// The number of entities and of bytes of a table, as far as they are known without reading it.
     pub async fn estimate(&self, table: &str) -> Result<(Option<u64>, Option<u64>), Failure> {
         match self {
-            Source::Rest(_) | Source::Archive(_) => Ok((None, None)),
-            Source::Sql(source) => source.estimate(table).await,
+            Source::Service(_) | Source::Archive(_) => Ok((None, None)),
+            Source::Database(source) => source.estimate(table).await,
             Source::Files(source) => Ok((None, source.bytes(table))),
         }
     }
@@ -93,8 +93,8 @@ impl Source {
     /// Divides a table into ranges for so many readers.
     pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
         match self {
-            Source::Rest(source) => source.ranges(table, readers).await,
-            Source::Sql(source) => source.ranges(table, readers).await,
+            Source::Service(source) => source.ranges(table, readers).await,
+            Source::Database(source) => source.ranges(table, readers).await,
             Source::Files(source) => source.ranges(table),
             Source::Archive(_) => Ok(vec![Range::Stream]),
         }
@@ -109,8 +109,8 @@ impl Source {
         chunks: Sender<Chunk>,
     ) -> Result<(), Failure> {
         match self {
-            Source::Rest(source) => source.read(table, range, position, chunks).await,
-            Source::Sql(source) => source.read(table, range, position, chunks).await,
+            Source::Service(source) => source.read(table, range, position, chunks).await,
+            Source::Database(source) => source.read(table, range, position, chunks).await,
             Source::Files(source) => source.read(table, range, position, chunks).await,
             Source::Archive(source) => source.read(table, chunks).await,
         }
@@ -137,8 +137,8 @@ impl Source {
     /// The stored access policies of a table as JSON; `None` if the source has none.
     pub async fn policies(&self, table: &str) -> Result<Option<String>, Failure> {
         match self {
-            Source::Rest(source) => source.client.policies(table).await.map(Some),
-            Source::Sql(source) => source.policies(table).await.map(Some),
+            Source::Service(source) => source.client.policies(table).await.map(Some),
+            Source::Database(source) => source.policies(table).await.map(Some),
             Source::Files(source) => source.document(&format!("{table}{POLICIES_ENDING}")),
             Source::Archive(_) => Ok(None),
         }
@@ -147,8 +147,8 @@ impl Source {
     /// The properties of the service as JSON; `None` if the source has none.
     pub async fn service_properties(&self) -> Result<Option<String>, Failure> {
         match self {
-            Source::Rest(source) => source.client.service_properties().await.map(Some),
-            Source::Sql(source) => source.service_properties().await.map(Some),
+            Source::Service(source) => source.client.service_properties().await.map(Some),
+            Source::Database(source) => source.service_properties().await.map(Some),
             Source::Files(source) => source.document(SERVICE_FILE),
             Source::Archive(_) => Ok(None),
         }

@@ -4,35 +4,35 @@ use crate::failure::Failure;
 use crate::records::{Key, OnConflict};
 
 use super::databases::Database;
-use super::end::Location;
+use super::end::End;
 use super::files::{FileTarget, POLICIES_ENDING, SERVICE_FILE};
 use super::options::Work;
 use super::services::RestClient;
 
 /// Where entities are written.
 pub enum Target {
-    Rest(Box<RestClient>),
-    Sql(Box<Database>),
+    Service(Box<RestClient>),
+    Database(Box<Database>),
     Files(FileTarget),
 }
 
 impl Target {
     /// The target that an argument names.
-    pub fn new(location: Location, work: &Work) -> Result<Target, Failure> {
+    pub fn new(end: End, work: &Work) -> Result<Target, Failure> {
         let (files, reach) = (&work.files, &work.reach);
-        Ok(match location {
-            Location::Rest(endpoint) => Target::Rest(Box::new(RestClient::new(endpoint, reach.patience())?)),
-            Location::Sql(url) => Target::Sql(Box::new(reach.database(url)?.for_writing())),
-            Location::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
-            Location::Stream => Target::Files(FileTarget::new(None, files)?),
+        Ok(match end {
+            End::Service(endpoint) => Target::Service(Box::new(RestClient::new(endpoint, reach.patience())?)),
+            End::Database(url) => Target::Database(Box::new(reach.database(url)?.for_writing())),
+            End::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
+            End::Stream => Target::Files(FileTarget::new(None, files)?),
         })
     }
 
     /// What reports and the resume file call it. It has no secret.
     pub fn name(&self) -> String {
         match self {
-            Target::Rest(target) => target.name(),
-            Target::Sql(target) => target.name.clone(),
+            Target::Service(target) => target.name(),
+            Target::Database(target) => target.name.clone(),
             Target::Files(target) => target.name(),
         }
     }
@@ -40,8 +40,8 @@ impl Target {
     /// Makes a table if it is not there. A file is made when its entities come.
     pub async fn create(&self, table: &str) -> Result<(), Failure> {
         match self {
-            Target::Rest(target) => target.create(table).await,
-            Target::Sql(target) => target.create(table).await,
+            Target::Service(target) => target.create(table).await,
+            Target::Database(target) => target.create(table).await,
             Target::Files(_) => Ok(()),
         }
     }
@@ -49,8 +49,8 @@ impl Target {
     /// Returns whether a table is there; `None` if the target cannot say.
     pub async fn has(&self, table: &str) -> Result<Option<bool>, Failure> {
         match self {
-            Target::Rest(target) => target.has(table).await.map(Some),
-            Target::Sql(target) => target.has(table).await.map(Some),
+            Target::Service(target) => target.has(table).await.map(Some),
+            Target::Database(target) => target.has(table).await.map(Some),
             Target::Files(target) => Ok(target.file_of(table).map(|file| file.exists())),
         }
     }
@@ -79,8 +79,8 @@ impl Target {
     /// Deletes the entities that have these keys, if they are there. Files keep theirs.
     pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
         match self {
-            Target::Rest(target) => target.delete(table, keys).await,
-            Target::Sql(target) => target.delete(table, keys).await,
+            Target::Service(target) => target.delete(table, keys).await,
+            Target::Database(target) => target.delete(table, keys).await,
             Target::Files(_) => Ok(()),
         }
     }
@@ -88,8 +88,8 @@ impl Target {
     /// Stores the policies of a table; false if the target cannot hold them.
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<bool, Failure> {
         match self {
-            Target::Rest(target) => target.set_policies(table, json).await.map(|()| true),
-            Target::Sql(target) => target.set_policies(table, json).await.map(|()| true),
+            Target::Service(target) => target.set_policies(table, json).await.map(|()| true),
+            Target::Database(target) => target.set_policies(table, json).await.map(|()| true),
             Target::Files(target) => target.write_document(&format!("{table}{POLICIES_ENDING}"), json),
         }
     }
@@ -97,8 +97,8 @@ impl Target {
     /// Stores the properties of the service.
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
         match self {
-            Target::Rest(target) => target.set_service_properties(json).await,
-            Target::Sql(target) => target.set_service_properties(json).await,
+            Target::Service(target) => target.set_service_properties(json).await,
+            Target::Database(target) => target.set_service_properties(json).await,
             Target::Files(target) => target.write_document(SERVICE_FILE, json).map(|_| ()),
         }
     }

@@ -19,7 +19,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// The largest resume file: so many tables with hundreds of ranges are more than a service has.
 const LARGEST: u64 = 64 << 20;
 
-/// What makes a copy or a delete: the same file cannot go on with another one. Names of places have no secrets in them.
+/// What makes a copy or a delete: the same file cannot go on with another one. Names of ends have no secrets in them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Job {
@@ -135,7 +135,7 @@ impl Journal {
             }
             if read.job != state.job {
                 return Err(failed(
-                    &"it belongs to another copy or delete (places, --on-conflict, --since, --table or --filter \
+                    &"it belongs to another copy or delete (--from, --to, --on-conflict, --since, --table or --filter \
                       differ). Remove it to begin again",
                 ));
             }

@@ -119,7 +119,7 @@ impl Reject {
 
     /// A text that is no entity, with where it was found.
     pub fn of_text(table: &str, place: String, text: &str, reason: impl Into<String>) -> Reject {
-        // The text is for finding the place again, so the beginning of a very long one is enough.
+        // The text is for finding it again, so the beginning of a very long one is enough.
         let text: String = text.chars().take(4096).collect();
         Reject {
             table: table.to_owned(),

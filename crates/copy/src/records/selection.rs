@@ -24,7 +24,7 @@ impl Selection {
     pub fn read(text: Option<&str>) -> Result<Selection, Failure> {
         let text = text.unwrap_or_default().trim();
         let filter = Filter::parse(text, None, Dialect::Service).map_err(|error| {
-            // Every place must take the filter, so no setting gives it another dialect.
+            // Every end must take the filter, so no setting gives it another dialect.
             let reason = hint_for(&reason(&error), None);
             Failure::usage(format!("--filter cannot be read: {reason}"))
         })?;
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    /// Any place must take the filter, and the service is one.
+    /// Any end must take the filter, and the service is one.
     #[test]
     fn filters_are_the_services() {
         for (extended, code) in [

@@ -1,4 +1,4 @@
-//! Counts or deletes the entities of a place that a filter selects.
+//! Counts or deletes the entities of a source that a filter selects.
 //!
 //! A service gives the keys of several ranges at a time, page by page; a page is deleted, then its range goes on behind
 //! it. A database does the work itself. Files are read, and the filter is tested here.
@@ -86,7 +86,7 @@ impl Bulk {
             counted.fetch_add(count as u64, Ordering::Relaxed);
         };
         match &self.source {
-            Source::Sql(source) => add(databases::count(&source.database, table, self.selection.text()).await?),
+            Source::Database(source) => add(databases::count(&source.database, table, self.selection.text()).await?),
             Source::Files(_) | Source::Archive(_) => {
                 for range in self.source.ranges(table, 1).await? {
                     let count = |chunk: Chunk| {
@@ -101,14 +101,14 @@ impl Bulk {
                     self.source.each_chunk(table, &range, count).await?;
                 }
             }
-            Source::Rest(source) => {
+            Source::Service(source) => {
                 let parts = self.ranges(source, table).await?;
                 let (bulk, name, sum) = (self.clone(), table.to_owned(), counted.clone());
                 each(self.readers, parts, move |range| {
                     let (bulk, table, sum) = (bulk.clone(), name.clone(), sum.clone());
                     let part = Part { range, position: None };
                     async move {
-                        let Source::Rest(source) = &bulk.source else {
+                        let Source::Service(source) = &bulk.source else {
                             return Ok(());
                         };
                         let mut reader = bulk.reader(source, &table, &part);
@@ -159,14 +159,14 @@ impl Delete {
     /// is to stop.
     ///
     /// # Errors
-    /// A place that stays away, or refuses it.
+    /// A service or a database that stays away, or refuses it.
     pub async fn table(self: &Arc<Delete>, table: &str) -> Result<(), Failure> {
         let parts = match self.journal.parts(table) {
             Some(parts) => parts,
             None => {
                 let ranges = match &self.bulk.source {
-                    Source::Rest(source) => self.bulk.ranges(source, table).await?,
-                    Source::Sql(_) | Source::Files(_) | Source::Archive(_) => vec![Range::WHOLE],
+                    Source::Service(source) => self.bulk.ranges(source, table).await?,
+                    Source::Database(_) | Source::Files(_) | Source::Archive(_) => vec![Range::WHOLE],
                 };
                 self.journal.begin(table, &ranges)
             }
@@ -185,7 +185,7 @@ impl Delete {
     async fn part(&self, table: &str, index: usize, part: Part) -> Result<(), Failure> {
         let filter = self.bulk.selection.text();
         match &self.bulk.source {
-            Source::Rest(source) => {
+            Source::Service(source) => {
                 let deleter = RestDeleter { source, table, filter };
                 let mut reader = self.bulk.reader(source, table, &part);
                 while !self.stop.load(Ordering::Relaxed)
@@ -207,7 +207,7 @@ impl Delete {
                     }
                 }
             }
-            Source::Sql(source) => {
+            Source::Database(source) => {
                 let step = self.pace.at_once(LARGEST_STEP);
                 let mut deleter = SqlDeleter::new(&source.database, table, filter, step, part.position);
                 while !self.stop.load(Ordering::Relaxed) {

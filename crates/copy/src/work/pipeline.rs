@@ -207,7 +207,7 @@ pub async fn copy_table(copy: &Arc<CopyContext>, name: &str) -> Result<TableRepo
     // A file has its entities in the order of the source.
     let readers = match copy.target {
         Target::Files(_) => 1,
-        Target::Rest(_) | Target::Sql(_) => copy.readers,
+        Target::Service(_) | Target::Database(_) => copy.readers,
     };
     let earlier = copy.journal.parts(name);
     let is_begun = earlier.is_some();
@@ -275,10 +275,10 @@ async fn writers(
 ) -> Result<Option<Vec<LaneWriter>>, Failure> {
     copy.target.create(name).await?;
     Ok(Some(match &copy.target {
-        Target::Sql(target) => (0..copy.readers)
+        Target::Database(target) => (0..copy.readers)
             .map(|_| LaneWriter::Sql(Box::new(target.writer(name, copy.mode))))
             .collect(),
-        Target::Rest(target) => (0..copy.readers)
+        Target::Service(target) => (0..copy.readers)
             .map(|_| LaneWriter::Rest(Box::new(target.writer(name, copy.mode))))
             .collect(),
         Target::Files(target) => {
@@ -342,8 +342,8 @@ async fn feed(
         for record in records {
             bytes += record.weight() as u64;
             let hash = match &copy.target {
-                Target::Rest(_) => record.partition_hash(),
-                Target::Sql(_) | Target::Files(_) => record.key_hash(),
+                Target::Service(_) => record.partition_hash(),
+                Target::Database(_) | Target::Files(_) => record.key_hash(),
             };
             let lane = hash % (lanes.len() as u64).max(1);
             if let Some(part) = usize::try_from(lane).ok().and_then(|lane| parts.get_mut(lane)) {

@@ -1,4 +1,4 @@
-//! Compares the tables of two places.
+//! Compares the tables of a source and a target.
 //!
 //! The two sides may have their entities in different orders. So keys are spread over buckets by a hash, and each side
 //! gives for each bucket a count and the sum of the digests of its entities, which depends on no order. Digests depend

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use system_tests::{Cluster, Database, Session, wait_until};
 
-use crate::program::{Place, command, database_url, ends_with, output, start, succeeds, text};
+use crate::program::{End, command, database_url, ends_with, output, start, succeeds, text};
 
 /// The Timestamps and properties of a table's entities, by their keys.
 pub type Entities = BTreeMap<(String, String), String>;
@@ -216,8 +216,8 @@ fn a_partition_is_restored_beside_the_table_or_into_it() {
         .contains("no table Nothing")
     );
     for format in ["jsonl", "rest"] {
-        let place = Place::of(format);
-        let argument = place.argument();
+        let end = End::of(format);
+        let argument = end.argument();
         succeeds(&[
             "restore",
             "--quiet",

@@ -4,7 +4,7 @@ use system_tests::gateway::url;
 use system_tests::{Cluster, Database, Session, wait_until};
 
 use crate::archive::{Kept, moment};
-use crate::program::{Place, database_url, ends_with, start, text};
+use crate::program::{End, database_url, ends_with, start, text};
 
 const DEFINE: &str = "SELECT set_access_policies('Orders', '[{\"Id\": \"readers\", \"Permission\": \"r\"}]'); \
                       SELECT create_property_index('Orders', 'Total'); SELECT create_property_index('Orders', 'Größe'); \
@@ -114,7 +114,7 @@ fn a_table_that_is_made_again_is_seen_when_it_has_all_of_it() {
 }
 
 #[test]
-fn what_a_place_cannot_have_is_named() {
+fn what_a_target_cannot_have_is_named() {
     let kept = Kept::new(&["Orders"]);
     kept.session.run(DEFINE);
     // Another expiry, which only CREATE INDEX makes.
@@ -127,23 +127,21 @@ fn what_a_place_cannot_have_is_named() {
     kept.archive(&[]);
     let moment = moment(&kept.session);
     kept.archive(&[]);
-    let place = Place::of("rest");
-    let said = restored(&kept, 3, &moment, &place.argument(), &[]);
+    let end = End::of("rest");
+    let said = restored(&kept, 3, &moment, &end.argument(), &[]);
     assert!(
         said.contains("Orders lacks the property index on \"Total\"") && said.contains("Orders lacks its expiry"),
         "{said}"
     );
-    let Place::Gateway(service) = &place else { panic!() };
+    let End::Gateway(service) = &end else { panic!() };
     assert!(definition(&session(&service.database), "Orders").starts_with("[{\"Id\":\"readers\""));
     // The table is there now.
-    restored(&kept, 0, &moment, &place.argument(), &["--on-conflict", "replace"]);
+    restored(&kept, 0, &moment, &end.argument(), &["--on-conflict", "replace"]);
 
-    let files = Place::of("jsonl");
+    let files = End::of("jsonl");
     let said = restored(&kept, 0, &moment, &files.argument(), &[]);
     assert!(said.contains("only a database has"), "{said}");
-    let Place::Directory(directory, _) = &files else {
-        panic!()
-    };
+    let End::Directory(directory, _) = &files else { panic!() };
     let mut names = std::fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().path());

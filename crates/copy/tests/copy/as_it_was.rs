@@ -6,7 +6,7 @@ use system_tests::random::{Random, seeds};
 use system_tests::{Database, wait_until};
 
 use crate::archive::{Entities, Kept, entities};
-use crate::program::{Place, database_url, ends_with, text};
+use crate::program::{End, database_url, ends_with, text};
 
 /// The arguments of a restore into the database of the archive.
 fn restored(kept: &Kept, at: &str, more: &[&str]) -> Vec<String> {
@@ -245,8 +245,8 @@ fn only_a_database_becomes_what_it_was() {
     let path = kept.path();
     let restore = ["restore", "--from", text(&path), "--at", "latest", "--as-it-was"];
     for format in ["jsonl", "rest"] {
-        let place = Place::of(format).argument();
-        let said = ends_with(2, &[&restore[..], &["--to", &place]].concat());
+        let end = End::of(format).argument();
+        let said = ends_with(2, &[&restore[..], &["--to", &end]].concat());
         assert!(said.contains("--as-it-was is for a database"), "{said}");
     }
     for other in [&["--allow-gaps"][..], &["--on-conflict", "skip"]] {

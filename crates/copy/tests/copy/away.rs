@@ -10,7 +10,7 @@ use rustix::net;
 use system_tests::{Database, wait_until};
 
 use crate::entities::lines;
-use crate::program::{Place, database_url, ends_with, file, quietly, start, succeeds, text, verifying};
+use crate::program::{End, database_url, ends_with, file, quietly, start, succeeds, text, verifying};
 
 /// What becomes of a connection.
 #[derive(Clone, Copy)]
@@ -124,12 +124,12 @@ fn a_source_that_is_away_is_waited_for() {
     ];
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(41, 4000));
-    let Place::Sql(database) = Place::of("sql") else {
+    let End::Sql(database) = End::of("sql") else {
         unreachable!()
     };
     succeeds(&quietly(text(&begin), &database_url(&database), &[]));
     let way = Way::with(FATES);
-    let to = Place::of("jsonl");
+    let to = End::of("jsonl");
     let said = succeeds(&quietly(&way.url(&database), &to.argument(), ONE));
     assert!(
         way.connections.load(Ordering::Relaxed) > 6,
@@ -138,7 +138,7 @@ fn a_source_that_is_away_is_waited_for() {
     assert!(said.contains("The source was away for a while"), "{said}");
     let said = succeeds(&verifying(text(&begin), &to.argument(), &[]));
     assert!(said.contains("equal, 4000 entities"), "{said}");
-    let Place::Directory(written, _) = &to else {
+    let End::Directory(written, _) = &to else {
         unreachable!()
     };
     let written = std::fs::read_to_string(written.path().join("Nasty.jsonl")).unwrap();
@@ -160,7 +160,7 @@ fn a_target_that_is_away_is_waited_for() {
     ];
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(42, 4000));
-    let Place::Sql(database) = Place::of("sql") else {
+    let End::Sql(database) = End::of("sql") else {
         unreachable!()
     };
     let way = Way::with(FATES);
@@ -177,7 +177,7 @@ fn a_target_that_is_away_is_waited_for() {
 fn a_server_that_does_not_listen_yet_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(43, 100));
-    let Place::Sql(database) = Place::of("sql") else {
+    let End::Sql(database) = End::of("sql") else {
         unreachable!()
     };
     // A port that is bound and refuses connections.
@@ -199,7 +199,7 @@ fn a_server_that_does_not_listen_yet_is_waited_for() {
 fn the_servers_of_a_url_are_tried_in_turn() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(45, 100));
-    let Place::Sql(database) = Place::of("sql") else {
+    let End::Sql(database) = End::of("sql") else {
         unreachable!()
     };
     // It takes connections and says nothing.
@@ -225,7 +225,7 @@ fn the_servers_of_a_url_are_tried_in_turn() {
 fn what_does_not_pass_is_not_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(44, 10));
-    let Place::Sql(database) = Place::of("sql") else {
+    let End::Sql(database) = End::of("sql") else {
         unreachable!()
     };
     let url = database_url(&database);

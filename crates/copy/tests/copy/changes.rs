@@ -11,7 +11,7 @@ use system_tests::{Cluster, Database, Log, OtherReader, Session, wait_until};
 
 use crate::memory::most_of;
 use crate::program::{
-    Place, command, connection_string, database_url, ends_with, output, quietly, start, succeeds, text, verifying,
+    End, command, connection_string, database_url, ends_with, output, quietly, start, succeeds, text, verifying,
 };
 
 fn prepared(database: &Database) -> Session {
@@ -279,7 +279,7 @@ fn interrupt(mut copying: Child) {
 #[test]
 fn a_copy_follows_deletions_too_and_leaves_no_feed() {
     for kind in ["sql", "rest"] {
-        let (source, target) = (Database::new(), Place::of(kind));
+        let (source, target) = (Database::new(), End::of(kind));
         let session = prepared(&source);
         session.run(
             "SELECT create_table('Items');
@@ -557,7 +557,7 @@ fn a_copy_without_rights_to_a_feed_says_so_and_follows_by_timestamps() {
 #[test]
 fn what_the_source_has_counts_once_it_is_followed() {
     for kind in ["sql", "rest"] {
-        let (source, target) = (Database::new(), Place::of(kind));
+        let (source, target) = (Database::new(), End::of(kind));
         let session = prepared(&source);
         session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
         let (from, to) = (database_url(&source), target.argument());
@@ -568,9 +568,9 @@ fn what_the_source_has_counts_once_it_is_followed() {
         let are_equal = || output(&verifying(&from, &to, &[])).status.success();
         wait_until("all are copied", are_equal);
         let there = match &target {
-            Place::Sql(database) => database.session("writer"),
-            Place::Gateway(service) => service.database.session("writer"),
-            Place::Directory(..) => unreachable!(),
+            End::Sql(database) => database.session("writer"),
+            End::Gateway(service) => service.database.session("writer"),
+            End::Directory(..) => unreachable!(),
         };
         there.run("SELECT table_service.insert_entity('Orders', 'p', 'both', '{\"Of\": \"the target\"}')");
         session.run(
@@ -583,7 +583,7 @@ fn what_the_source_has_counts_once_it_is_followed() {
 
 #[test]
 fn newer_entities_are_followed_only_by_a_feed() {
-    let (source, service) = (Database::new(), Place::of("rest"));
+    let (source, service) = (Database::new(), End::of("rest"));
     let session = prepared(&source);
     let role = source.role("reader");
     session.run(&format!("GRANT SELECT ON table_service_data.\"Orders\" TO {role}"));
@@ -640,13 +640,13 @@ fn a_cancelled_statement_is_tried_again() {
         let sent = std::process::Command::new("kill").args([signal, &pid]).status();
         assert!(sent.unwrap().success());
     };
-    for (key, place) in [("second", &source), ("third", &target)] {
+    for (key, end) in [("second", &source), ("third", &target)] {
         signal("-STOP");
         session.run(&format!("SELECT insert_entity('Orders', 'p', '{key}', '{{}}')"));
-        let locking = place.session("locking");
+        let locking = end.session("locking");
         locking.run("BEGIN; LOCK TABLE table_service_data.\"Orders\" IN ACCESS EXCLUSIVE MODE");
         signal("-CONT");
-        let watcher = place.session("watcher");
+        let watcher = end.session("watcher");
         wait_until("it waits", || !watcher.run(WAITING).is_empty());
         let cancelled = format!("SELECT count(pg_cancel_backend(pid)) FROM ({WAITING}) AS w");
         assert_ne!(watcher.text(&cancelled), "0");
@@ -738,7 +738,7 @@ fn an_interrupted_copy_goes_on_with_its_feed_and_begins_again_only_if_it_is_lost
 
 #[test]
 fn a_place_is_not_copied_to_itself() {
-    let Place::Gateway(service) = Place::of("rest") else {
+    let End::Gateway(service) = End::of("rest") else {
         panic!()
     };
     let session = prepared(&service.database);
@@ -769,7 +769,7 @@ fn a_place_is_not_copied_to_itself() {
 fn a_killed_copy_that_follows_goes_on_where_it_was() {
     for seed in seeds(1) {
         for kind in ["sql", "rest"] {
-            let (source, target) = (Database::new(), Place::of(kind));
+            let (source, target) = (Database::new(), End::of(kind));
             let session = prepared(&source);
             session.run(
                 "SELECT create_table('Items');

@@ -2,7 +2,7 @@
 
 use system_tests::Database;
 
-use crate::program::{Place, database_url, ends_with, file, quietly, succeeds, text, verifying};
+use crate::program::{End, database_url, ends_with, file, quietly, succeeds, text, verifying};
 
 const THERE: &str = r#"{"PartitionKey":"p","RowKey":"both","Timestamp":"2024-01-01T00:00:00Z","A":"there","B":1}
 {"PartitionKey":"p","RowKey":"late","Timestamp":"2025-06-01T00:00:00Z","A":"there"}
@@ -18,8 +18,8 @@ fn rows(kind: &'static str, arguments: &[&str], status: i32) -> (Vec<String>, St
     let directory = tempfile::tempdir().unwrap();
     let there = file(&directory, "there.jsonl", THERE);
     let comes = file(&directory, "comes.jsonl", COMES);
-    let place = Place::of(kind);
-    let to = place.argument();
+    let end = End::of(kind);
+    let to = end.argument();
     succeeds(&quietly(text(&there), &to, &["--table", "Orders"]));
     let mut all = vec!["--from", text(&comes), "--to", &to, "--table", "Orders", "--quiet"];
     all.extend(arguments);
@@ -132,17 +132,17 @@ fn without_a_word_existing_entities_are_rejected() {
 fn timestamps_are_kept_where_the_target_can() {
     let directory = tempfile::tempdir().unwrap();
     let comes = file(&directory, "Orders.jsonl", COMES);
-    let place = Place::of("sql");
-    let said = succeeds(&quietly(text(&comes), &place.argument(), &[]));
+    let end = End::of("sql");
+    let said = succeeds(&quietly(text(&comes), &end.argument(), &[]));
     assert!(!said.contains("new Timestamp"), "{said}");
-    succeeds(&verifying(text(&comes), &place.argument(), &["--timestamps"]));
-    let said = succeeds(&quietly(text(&comes), &place.argument(), &["--on-conflict", "replace"]));
+    succeeds(&verifying(text(&comes), &end.argument(), &["--timestamps"]));
+    let said = succeeds(&quietly(text(&comes), &end.argument(), &["--on-conflict", "replace"]));
     assert!(
         said.contains("3 of 3 entities have a new Timestamp: a database gives one to an entity that it replaces"),
         "{said}"
     );
-    ends_with(4, &verifying(text(&comes), &place.argument(), &["--timestamps"]));
-    succeeds(&verifying(text(&comes), &place.argument(), &[]));
+    ends_with(4, &verifying(text(&comes), &end.argument(), &["--timestamps"]));
+    succeeds(&verifying(text(&comes), &end.argument(), &[]));
 }
 
 /// Where the source has none, there is none to keep.
@@ -156,16 +156,16 @@ fn an_entity_without_a_timestamp_gets_no_new_one() {
         file(&directory, "Orders.jsonl", &comes),
     );
     for kind in ["sql", "rest"] {
-        let place = Place::of(kind);
+        let end = End::of(kind);
         for way in ["fail", "replace"] {
-            let said = succeeds(&quietly(text(&comes), &place.argument(), &["--on-conflict", way]));
+            let said = succeeds(&quietly(text(&comes), &end.argument(), &["--on-conflict", way]));
             assert!(
                 said.contains("3 written") && !said.contains("new Timestamp"),
                 "{kind} {way}: {said}"
             );
         }
         let more = ["--table", "Orders", "--on-conflict", "replace"];
-        let said = succeeds(&quietly(text(&timed), &place.argument(), &more));
+        let said = succeeds(&quietly(text(&timed), &end.argument(), &more));
         assert!(said.contains("3 of 3 entities have a new Timestamp"), "{kind}: {said}");
     }
 }
@@ -183,9 +183,9 @@ fn the_last_line_of_a_key_counts() {
     }
     let comes = file(&directory, "Orders.jsonl", &lines);
     for kind in ["sql", "rest"] {
-        let place = Place::of(kind);
-        succeeds(&quietly(text(&comes), &place.argument(), &["--on-conflict", "replace"]));
-        let out = crate::program::output(&quietly(&place.argument(), "-", &[]));
+        let end = End::of(kind);
+        succeeds(&quietly(text(&comes), &end.argument(), &["--on-conflict", "replace"]));
+        let out = crate::program::output(&quietly(&end.argument(), "-", &[]));
         for line in String::from_utf8(out.stdout).unwrap().lines() {
             let row: serde_json::Value = serde_json::from_str(line).unwrap();
             let (key, value): (i64, i64) = (

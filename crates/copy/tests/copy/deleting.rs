@@ -1,4 +1,4 @@
-//! Delete and count: what a filter selects, in every place, beside others who delete and change entities too.
+//! Delete and count: what a filter selects, in every end, beside others who delete and change entities too.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use system_tests::Database;
 
 use crate::entities::lines;
 use crate::program::{
-    Place, command, connection_string, database_url, ends_with, file, output, quietly, start, succeeds, text,
+    End, command, connection_string, database_url, ends_with, file, output, quietly, start, succeeds, text,
 };
 use crate::proxy::Proxy;
 
@@ -63,11 +63,11 @@ const FILTERS: &[&str] = &[
      or X2 eq true or X3 eq true",
 ];
 
-fn database_of(place: &Place) -> &Database {
-    match place {
-        Place::Sql(database) => database,
-        Place::Gateway(service) => &service.database,
-        Place::Directory(..) => unreachable!(),
+fn database_of(end: &End) -> &Database {
+    match end {
+        End::Sql(database) => database,
+        End::Gateway(service) => &service.database,
+        End::Directory(..) => unreachable!(),
     }
 }
 
@@ -85,10 +85,10 @@ fn without_bulk_functions(database: &Database) {
 }
 
 /// A database, an older one, and a gateway.
-fn places() -> [Place; 3] {
-    let places = [Place::of("sql"), Place::of("sql"), Place::of("rest")];
-    without_bulk_functions(database_of(&places[1]));
-    places
+fn ends() -> [End; 3] {
+    let ends = [End::of("sql"), End::of("sql"), End::of("rest")];
+    without_bulk_functions(database_of(&ends[1]));
+    ends
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn every_place_counts_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(61, 2000));
     let begin = text(&begin);
-    let places = places();
-    for place in &places {
-        succeeds(&quietly(begin, &place.argument(), &[]));
+    let ends = ends();
+    for end in &ends {
+        succeeds(&quietly(begin, &end.argument(), &[]));
     }
     for filter in FILTERS {
         let selected = count(begin, filter);
@@ -106,12 +106,12 @@ fn every_place_counts_the_same() {
             selected <= 2000 && (*filter != "true" || selected == 2000),
             "{filter}: {selected}"
         );
-        for place in &places {
-            assert_eq!(count(&place.argument(), filter), selected, "{filter}");
+        for end in &ends {
+            assert_eq!(count(&end.argument(), filter), selected, "{filter}");
         }
     }
     // All tables, all entities.
-    let rest = &places[2];
+    let rest = &ends[2];
     let few = file(&directory, "Few.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
     succeeds(&quietly(text(&few), &rest.argument(), &[]));
     for from in [&rest.argument(), text(directory.path())] {
@@ -129,9 +129,9 @@ fn every_place_counts_the_same() {
 fn what_a_filter_selects_is_deleted_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(62, 2000));
-    for place in places() {
-        let place_name = place.argument();
-        let from = place_name.as_str();
+    for end in ends() {
+        let name = end.argument();
+        let from = name.as_str();
         succeeds(&quietly(text(&begin), from, &[]));
         let mut all = 2000;
         for filter in FILTERS.iter().rev() {
@@ -155,8 +155,8 @@ fn what_a_filter_selects_is_deleted_and_nothing_else() {
 fn nothing_is_deleted_by_mistake() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(63, 50));
-    for place in places() {
-        let from = &place.argument();
+    for end in ends() {
+        let from = &end.argument();
         succeeds(&quietly(text(&begin), from, &[]));
         for (status, filter, more, says) in [
             (2, "A eq", &["--yes"][..], "InvalidInput"),
@@ -205,8 +205,8 @@ fn on_a_terminal(arguments: &[&str], typed: &str) -> (Option<i32>, String) {
 fn a_terminal_is_asked_for_the_number() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(64, 40));
-    let place = Place::of("sql");
-    let from = &place.argument();
+    let end = End::of("sql");
+    let from = &end.argument();
     succeeds(&quietly(text(&begin), from, &[]));
     for typed in ["yes\n", "4\n", "\n"] {
         let (status, said) = on_a_terminal(&deleting(from, "true", &[]), typed);
@@ -235,8 +235,8 @@ fn a_killed_delete_goes_on_where_it_was() {
         })
         .collect();
     let begin = file(&directory, "Nasty.jsonl", &entities);
-    for place in places() {
-        let from = &place.argument();
+    for end in ends() {
+        let from = &end.argument();
         succeeds(&quietly(text(&begin), from, &[]));
         let resume = directory.path().join("resume");
         let resume = ["--yes", "--concurrency", "1", "--resume", text(&resume)];
@@ -264,8 +264,8 @@ fn a_killed_delete_goes_on_where_it_was() {
 fn a_rate_holds_from_the_beginning() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(67, 1000));
-    for place in places() {
-        let from = &place.argument();
+    for end in ends() {
+        let from = &end.argument();
         succeeds(&quietly(text(&begin), from, &[]));
         let before = count(from, "true");
         let mut child = start(&deleting(from, "true", &["--yes", "--rate", "1"]));
@@ -282,8 +282,8 @@ fn a_rate_holds_from_the_beginning() {
 fn ctrl_c_ends_a_delete_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(65, 3000));
-    let place = Place::of("rest");
-    let from = &place.argument();
+    let end = End::of("rest");
+    let from = &end.argument();
     succeeds(&quietly(text(&begin), from, &[]));
     let slowly = deleting(from, "true", &["--yes", "--rate", "50", "--concurrency", "1"]);
     let child = command(&slowly).stderr(Stdio::piped()).spawn().unwrap();
@@ -303,7 +303,7 @@ fn ctrl_c_ends_a_delete_in_order() {
 fn a_gateway_that_is_busy_is_asked_again() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(66, 1500));
-    let Place::Gateway(service) = Place::of("rest") else {
+    let End::Gateway(service) = End::of("rest") else {
         unreachable!()
     };
     let direct = connection_string(service.gateway.address);
@@ -335,10 +335,10 @@ fn what_others_have_saved_stays() {
         })
         .collect();
     let begin = file(&directory, "Nasty.jsonl", &entities);
-    for place in places() {
-        let from = &place.argument();
+    for end in ends() {
+        let from = &end.argument();
         succeeds(&quietly(text(&begin), from, &[]));
-        let session = database_of(&place).session("rival");
+        let session = database_of(&end).session("rival");
         session.run("CREATE TABLE public.saved (row_key text)");
         let mut child = start(&deleting(from, "Old", &["--yes", "--rate", "4000"]));
         let mut number = 0;
@@ -644,11 +644,11 @@ fn an_etag_is_one_line() {
 fn a_database_that_breaks_connections_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(67, 5000));
-    for place in &places()[..2] {
-        let from = &database_url(database_of(place));
+    for end in &ends()[..2] {
+        let from = &database_url(database_of(end));
         succeeds(&quietly(text(&begin), from, &[]));
         let mut child = start(&deleting(from, "true", &["--yes", "--rate", "2000"]));
-        let session = database_of(place).session("rival");
+        let session = database_of(end).session("rival");
         let mut broken = 0;
         // Some times only: a slow machine may need longer for a step than there is between two of them.
         while child.try_wait().unwrap().is_none() && broken < 6 {

@@ -6,7 +6,7 @@ use std::process::Command;
 use system_tests::Database;
 
 use crate::entities::lines;
-use crate::program::{Place, database_url, file, quietly, succeeds, text};
+use crate::program::{End, database_url, file, quietly, succeeds, text};
 
 fn page(name: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/guide/{name}.md"));
@@ -75,7 +75,7 @@ fn the_programs_of_the_page_run() {
     assert!(blocks.len() >= 5, "the page has {} programs", blocks.len());
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Orders.jsonl", &lines(17, 200));
-    let (old, new) = (Place::of("rest"), Place::of("sql"));
+    let (old, new) = (End::of("rest"), End::of("sql"));
     succeeds(&quietly(text(&begin), &old.argument(), &[]));
     let work = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_table-service-copy"));

@@ -1,7 +1,7 @@
 //! Bad input: what cannot be copied, what cannot be read, and what must not be shown.
 
 use crate::entities::lines;
-use crate::program::{Place, command, database_url, ends_with, file, output, quietly, succeeds, text, verifying};
+use crate::program::{End, command, database_url, ends_with, file, output, quietly, succeeds, text, verifying};
 
 const BAD: &str = r#"{"PartitionKey":"p","RowKey":"1"}
 not JSON
@@ -20,13 +20,13 @@ fn bad_lines_go_to_the_rejects_file_with_their_reason() {
     let long_key = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{}\"}}\n", "字".repeat(1000));
     let long = file(&directory, "Long.jsonl", &long_key);
     for kind in ["sql", "rest"] {
-        let place = Place::of(kind);
+        let end = End::of(kind);
         let rejects = directory.path().join(format!("rejects.{kind}"));
         let arguments = [
             "--from",
             text(&bad),
             "--to",
-            &place.argument(),
+            &end.argument(),
             "--quiet",
             "--rejects",
             text(&rejects),
@@ -46,7 +46,7 @@ fn bad_lines_go_to_the_rejects_file_with_their_reason() {
         let copied = directory.path().join(format!("copied.{kind}.jsonl"));
         succeeds(&[
             "--from",
-            &place.argument(),
+            &end.argument(),
             "--table",
             "Orders",
             "--to",
@@ -55,10 +55,10 @@ fn bad_lines_go_to_the_rejects_file_with_their_reason() {
         ]);
         let copied = std::fs::read_to_string(copied).unwrap();
         assert!(copied.contains(r#""N":"{\"nested\":1}""#), "{copied}");
-        let said = ends_with(1, &quietly(text(&bad), &place.argument(), &["--on-conflict", "skip"]));
+        let said = ends_with(1, &quietly(text(&bad), &end.argument(), &["--on-conflict", "skip"]));
         assert!(said.contains("record 2") && said.contains("--rejects FILE"), "{said}");
         // A key that the Table service can have, and this target cannot.
-        let said = ends_with(1, &quietly(text(&long), &place.argument(), &[]));
+        let said = ends_with(1, &quietly(text(&long), &end.argument(), &[]));
         assert!(said.contains("PropertyValueTooLarge"), "{said}");
     }
 }
@@ -74,8 +74,8 @@ fn constraints_of_a_database_reject_single_entities() {
     }
     let begin = file(&directory, "Orders.jsonl", &lines);
     let rejects = directory.path().join("rejects");
-    let place = Place::of("sql");
-    let Place::Sql(database) = &place else { unreachable!() };
+    let end = End::of("sql");
+    let End::Sql(database) = &end else { unreachable!() };
     let session = database.session("owner");
     session.run("SELECT table_service.create_table('Orders')");
     session.run(
@@ -83,7 +83,7 @@ fn constraints_of_a_database_reject_single_entities() {
     );
     let said = ends_with(
         3,
-        &quietly(text(&begin), &place.argument(), &["--rejects", text(&rejects)]),
+        &quietly(text(&begin), &end.argument(), &["--rejects", text(&rejects)]),
     );
     assert!(said.contains("495 written, 0 skipped, 5 rejected"), "{said}");
     assert_eq!(
@@ -96,7 +96,7 @@ fn constraints_of_a_database_reject_single_entities() {
 fn a_table_with_policies_is_a_target_and_what_takes_no_writes_is_none() {
     let directory = tempfile::tempdir().unwrap();
     let from = file(&directory, "Nasty.jsonl", &lines(3, 30));
-    let Place::Sql(database) = Place::of("sql") else {
+    let End::Sql(database) = End::of("sql") else {
         unreachable!()
     };
     let session = database.session("owner");
@@ -165,28 +165,28 @@ fn wrong_arguments_are_explained() {
 
 #[test]
 fn secrets_come_from_the_environment_or_a_file_and_are_never_shown() {
-    let place = Place::of("rest");
+    let end = End::of("rest");
     let directory = tempfile::tempdir().unwrap();
     let begin = file(
         &directory,
         "Orders.jsonl",
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n",
     );
-    let secret = file(&directory, "secret", &place.argument());
+    let secret = file(&directory, "secret", &end.argument());
     let from_file = format!("@{}", text(&secret));
     let said = succeeds(&["--from", text(&begin), "--to", &from_file]);
     assert!(!said.contains("every user"), "{said}");
     let named = command(&["verify", "--from", text(&begin), "--to", "env:OUR_TARGET"])
-        .env("OUR_TARGET", place.argument())
+        .env("OUR_TARGET", end.argument())
         .output()
         .unwrap();
     assert!(named.status.success(), "{named:?}");
     let of_its_own = command(&["verify", "--from", text(&begin)])
-        .env("TABLE_SERVICE_COPY_TO", place.argument())
+        .env("TABLE_SERVICE_COPY_TO", end.argument())
         .output()
         .unwrap();
     assert!(of_its_own.status.success(), "{of_its_own:?}");
-    let said = succeeds(&["verify", "--from", text(&begin), "--to", &place.argument()]);
+    let said = succeeds(&["verify", "--from", text(&begin), "--to", &end.argument()]);
     assert!(said.contains("every user of this machine can read"), "{said}");
     assert!(!said.contains(raw_http::KEY), "{said}");
 }
@@ -252,11 +252,11 @@ fn nothing_of_a_mistyped_secret_is_shown() {
         let named = format!("env:{wrong}");
         let other = text(&other);
         let resume = ["--resume", text(&resume), "--retry-for", "0", "--table", "Orders"];
-        for place in [wrong.as_str(), &in_file, "env:WRONG_PLACE", &misplaced, &named] {
-            for arguments in [quietly(place, other, &resume), quietly(other, place, &resume)] {
+        for end in [wrong.as_str(), &in_file, "env:WRONG_END", &misplaced, &named] {
+            for arguments in [quietly(end, other, &resume), quietly(other, end, &resume)] {
                 let output = command(&arguments)
                     .current_dir(directory.path())
-                    .env("WRONG_PLACE", &wrong)
+                    .env("WRONG_END", &wrong)
                     .output()
                     .unwrap();
                 let said = format!("{output:?}");
@@ -290,23 +290,23 @@ fn a_dry_run_changes_nothing() {
         "Orders.jsonl",
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n",
     );
-    let place = Place::of("sql");
-    let said = succeeds(&["--from", text(&begin), "--to", &place.argument(), "--dry-run"]);
+    let end = End::of("sql");
+    let said = succeeds(&["--from", text(&begin), "--to", &end.argument(), "--dry-run"]);
     assert!(
         said.contains("Orders: ") && said.contains("the target gets a new one"),
         "{said}"
     );
-    let Place::Sql(database) = &place else { unreachable!() };
+    let End::Sql(database) = &end else { unreachable!() };
     assert_eq!(
         database
             .session("reader")
             .text("SELECT count(*) FROM table_service.query_tables()"),
         "0"
     );
-    succeeds(&quietly(text(&begin), &place.argument(), &[]));
+    succeeds(&quietly(text(&begin), &end.argument(), &[]));
     let said = succeeds(&[
         "--from",
-        &place.argument(),
+        &end.argument(),
         "--to",
         text(&directory.path().join("out")),
         "--dry-run",
@@ -323,8 +323,8 @@ fn json_is_for_machines() {
         "Orders.jsonl",
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n",
     );
-    let place = Place::of("sql");
-    let done = output(&["--from", text(&begin), "--to", &place.argument(), "--json", "--verify"]);
+    let end = End::of("sql");
+    let done = output(&["--from", text(&begin), "--to", &end.argument(), "--json", "--verify"]);
     let lines: Vec<serde_json::Value> = String::from_utf8(done.stdout)
         .unwrap()
         .lines()

@@ -6,13 +6,13 @@ use std::time::Duration;
 use system_tests::random::{Random, seeds};
 
 use crate::entities::lines;
-use crate::program::{Place, command, connection_string, ends_with, file, quietly, start, succeeds, text, verifying};
+use crate::program::{End, command, connection_string, ends_with, file, quietly, start, succeeds, text, verifying};
 use crate::proxy::Proxy;
 
 const ENTITIES: usize = 5000;
 
 /// Kills the copy again and again, at moments that the seed says, until it is allowed to end.
-fn killed(seed: u64, from: &str, to: &Place) {
+fn killed(seed: u64, from: &str, to: &End) {
     let mut random = Random::new(seed);
     let directory = tempfile::tempdir().unwrap();
     let resume = directory.path().join("resume");
@@ -55,7 +55,7 @@ fn killed(seed: u64, from: &str, to: &Place) {
     let said = succeeds(&verifying(from, &target, &["--table", "Nasty"]));
     assert!(said.contains(&format!("equal, {ENTITIES} entities")), "{said}");
     // A key that came twice would not be noticed by the keys of a database, but by the lines of a file.
-    if let Place::Directory(directory, format) = to
+    if let End::Directory(directory, format) = to
         && *format == "jsonl"
     {
         let written = std::fs::read_to_string(directory.path().join("Nasty.jsonl")).unwrap();
@@ -68,14 +68,14 @@ fn a_killed_copy_goes_on_where_it_was() {
     for seed in seeds(1) {
         let directory = tempfile::tempdir().unwrap();
         let begin = file(&directory, "Nasty.jsonl", &lines(seed, ENTITIES));
-        let sql = Place::of("sql");
+        let sql = End::of("sql");
         killed(seed, text(&begin), &sql);
-        let rest = Place::of("rest");
+        let rest = End::of("rest");
         killed(seed + 1, &sql.argument(), &rest);
         for format in ["jsonl", "jsonl.zst", "azcopy", "csv"] {
-            killed(seed + 2, &sql.argument(), &Place::of(format));
+            killed(seed + 2, &sql.argument(), &End::of(format));
         }
-        killed(seed + 3, &rest.argument(), &Place::of("jsonl.zst"));
+        killed(seed + 3, &rest.argument(), &End::of("jsonl.zst"));
     }
 }
 
@@ -84,7 +84,7 @@ fn ctrl_c_ends_a_copy_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(5, ENTITIES));
     let resume = directory.path().join("resume");
-    let sql = Place::of("sql");
+    let sql = End::of("sql");
     let to = sql.argument();
     let arguments = [
         "--from",
@@ -138,7 +138,7 @@ fn a_service_that_is_busy_and_cuts_connections_is_asked_again() {
     for seed in seeds(1) {
         let directory = tempfile::tempdir().unwrap();
         let begin = file(&directory, "Nasty.jsonl", &lines(seed, 1500));
-        let Place::Gateway(service) = Place::of("rest") else {
+        let End::Gateway(service) = End::of("rest") else {
             unreachable!()
         };
         let proxy = Proxy::start(service.gateway.address, seed);
@@ -151,7 +151,7 @@ fn a_service_that_is_busy_and_cuts_connections_is_asked_again() {
             &connection_string(service.gateway.address),
             &[],
         ));
-        let files = Place::of("jsonl");
+        let files = End::of("jsonl");
         succeeds(&quietly(&proxied, &files.argument(), &[]));
         assert!(proxy.faults.load(Ordering::Relaxed) > written, "the proxy did nothing");
         succeeds(&verifying(text(&begin), &files.argument(), &[]));
@@ -188,7 +188,7 @@ fn a_resume_file_belongs_to_one_copy_and_has_no_secrets() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(3, ENTITIES));
     let resume = directory.path().join("resume");
-    let rest = Place::of("rest");
+    let rest = End::of("rest");
     let to = rest.argument();
     let slowly = [
         "--from",
@@ -209,7 +209,7 @@ fn a_resume_file_belongs_to_one_copy_and_has_no_secrets() {
     child.wait().unwrap();
     let kept = std::fs::read_to_string(&resume).unwrap();
     assert!(!kept.contains(raw_http::KEY), "{kept}");
-    let other = Place::of("sql");
+    let other = End::of("sql");
     let said = ends_with(
         1,
         &[

@@ -34,8 +34,8 @@ fn calls(session: &Session) -> i64 {
     )
 }
 
-/// Places where PostgreSQL keeps code of others than the owner of a table, which is a superuser here. `{}` is the table.
-const PLACES: &[(&str, &str)] = &[
+/// Where PostgreSQL keeps code of others than the owner of a table, which is a superuser here. `{}` is the table.
+const CODE: &[(&str, &str)] = &[
     ("Expressions", "CREATE INDEX ON {} (tenant.f(row_key))"),
     ("Predicates", "CREATE INDEX ON {} (row_key) WHERE tenant.f('a') = 'a'"),
     ("Operators", "CREATE INDEX ON {} ((row_key OPERATOR(tenant.===) 'a'))"),
@@ -79,7 +79,7 @@ fn code_of_others_runs_only_if_the_user_trusts_them() {
     let session = database.session("superuser");
     let role = tenant(&database, &session);
     let url = database_url(&database);
-    for (table, code) in PLACES {
+    for (table, code) in CODE {
         let relation = format!("table_service_data.\"{table}\"");
         session.run(&format!(
             "SELECT table_service.create_table('{table}'); SELECT table_service.insert_entity('{table}', 'p', 'there', '{{}}')"
@@ -99,7 +99,7 @@ fn code_of_others_runs_only_if_the_user_trusts_them() {
     ));
     session.run("SELECT pg_stat_reset()");
     let before = calls(&session);
-    let tables = PLACES.iter().map(|(table, _)| *table).chain(["Partitions"]);
+    let tables = CODE.iter().map(|(table, _)| *table).chain(["Partitions"]);
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "begin.jsonl", ENTITY);
     let nowhere = directory.path().join("copied");

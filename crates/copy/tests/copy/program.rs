@@ -1,4 +1,4 @@
-//! The program, and places to copy between.
+//! The program, and ends to copy between.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -79,38 +79,38 @@ pub struct Service {
     pub database: Database,
 }
 
-/// A place that tables can be copied from and to.
-pub enum Place {
+/// A end that tables can be copied from and to.
+pub enum End {
     Sql(Database),
     Gateway(Box<Service>),
     Directory(TempDir, &'static str),
 }
 
-impl Place {
-    pub fn of(kind: &'static str) -> Place {
+impl End {
+    pub fn of(kind: &'static str) -> End {
         match kind {
-            "sql" => Place::Sql(Database::new()),
+            "sql" => End::Sql(Database::new()),
             "rest" => {
                 let database = Database::new();
                 let gateway = Gateway::start(&["--database-url", &database_url(&database)]);
-                Place::Gateway(Box::new(Service { gateway, database }))
+                End::Gateway(Box::new(Service { gateway, database }))
             }
-            format => Place::Directory(tempfile::tempdir().unwrap(), format),
+            format => End::Directory(tempfile::tempdir().unwrap(), format),
         }
     }
 
     pub fn argument(&self) -> String {
         match self {
-            Place::Sql(database) => database_url(database),
-            Place::Gateway(service) => connection_string(service.gateway.address),
-            Place::Directory(directory, _) => directory.path().to_str().unwrap().to_owned(),
+            End::Sql(database) => database_url(database),
+            End::Gateway(service) => connection_string(service.gateway.address),
+            End::Directory(directory, _) => directory.path().to_str().unwrap().to_owned(),
         }
     }
 
     /// The format of its files.
     pub fn format(&self) -> Option<&'static str> {
         match self {
-            Place::Directory(_, format) => Some(format),
+            End::Directory(_, format) => Some(format),
             _ => None,
         }
     }

@@ -4,37 +4,37 @@ use raw_http::{ACCOUNT, KEY};
 use system_tests::random::rounds;
 
 use crate::entities::lines;
-use crate::program::{Place, Service, connection_string, ends_with, file, quietly, succeeds, text, verifying};
+use crate::program::{End, Service, connection_string, ends_with, file, quietly, succeeds, text, verifying};
 
 const FORMATS: &[&str] = &["jsonl", "jsonl.zst", "csv", "csv.zst", "azcopy", "azcopy.zst"];
 
-/// Copies a table on and on through these places, and compares the last with the first.
+/// Copies a table on and on through these ends, and compares the last with the first.
 fn chain(seed: u64, count: usize, kinds: &[&'static str]) {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(seed, count));
-    let mut places: Vec<Place> = Vec::new();
+    let mut ends: Vec<End> = Vec::new();
     let (mut from, mut from_format) = (text(&begin).to_owned(), None);
     let with_timestamps = !kinds.contains(&"rest");
     for kind in kinds {
-        let place = Place::of(kind);
-        let to = place.argument();
+        let end = End::of(kind);
+        let to = end.argument();
         // A format for the source and the target alike would be wrong here: files are found by their endings.
         let mut arguments = vec!["--from", &from, "--to", &to, "--quiet"];
-        if let Some(format) = place.format() {
+        if let Some(format) = end.format() {
             arguments.extend(["--format", format]);
             if let Some(format) = from_format
-                && format != place.format().unwrap()
+                && format != end.format().unwrap()
             {
                 panic!("two directories of different formats follow each other");
             }
             if from_format.is_none() && from.ends_with(".jsonl") && format != "jsonl" {
-                panic!("the first place is a database");
+                panic!("the first end is a database");
             }
         }
         succeeds(&arguments);
-        from_format = place.format();
+        from_format = end.format();
         from = to;
-        places.push(place);
+        ends.push(end);
         let first = text(&begin).to_owned();
         let mut verify = vec!["verify", "--from", &first, "--to", &from, "--quiet", "--table", "Nasty"];
         if with_timestamps {
@@ -75,12 +75,12 @@ fn standard_input_and_output_are_files() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(7, 200));
     for format in ["jsonl", "csv", "azcopy", "jsonl.zst"] {
-        let sql = Place::of("sql");
+        let sql = End::of("sql");
         succeeds(&quietly(text(&begin), &sql.argument(), &[]));
         let mut out = crate::program::command(&quietly(&sql.argument(), "-", &["--format", format]));
         let out = out.output().unwrap();
         assert!(out.status.success(), "{out:?}");
-        let back = Place::of("sql");
+        let back = End::of("sql");
         let mut command = crate::program::command(&quietly(
             "-",
             &back.argument(),
@@ -95,8 +95,8 @@ fn standard_input_and_output_are_files() {
 
 #[test]
 fn all_tables_are_copied_with_their_policies() {
-    let source = Place::of("sql");
-    let Place::Sql(database) = &source else { unreachable!() };
+    let source = End::of("sql");
+    let End::Sql(database) = &source else { unreachable!() };
     let policies = r#"[{"Id":"readers","Expiry":"2099-01-01T00:00:00.0000000Z","Permission":"r"}]"#;
     let session = database.session("source");
     session.run("SELECT table_service.create_table('Empty'), table_service.create_table('Orders')");
@@ -107,11 +107,11 @@ fn all_tables_are_copied_with_their_policies() {
     session.run(
         r#"SELECT table_service.set_service_properties('{"Cors": [{"AllowedOrigins": ["http://a"], "AllowedMethods": ["GET"], "MaxAgeInSeconds": 5}]}')"#,
     );
-    let (gateway, files, back) = (Place::of("rest"), Place::of("jsonl"), Place::of("sql"));
+    let (gateway, files, back) = (End::of("rest"), End::of("jsonl"), End::of("sql"));
     for (from, to) in [(&source, &gateway), (&gateway, &files), (&files, &back)] {
         succeeds(&quietly(&from.argument(), &to.argument(), &["--with-policies"]));
     }
-    let Place::Sql(database) = &back else { unreachable!() };
+    let End::Sql(database) = &back else { unreachable!() };
     let session = database.session("target");
     let value = |statement: &str| session.run(statement)[0][0].clone().unwrap();
     assert_eq!(
@@ -125,8 +125,8 @@ fn all_tables_are_copied_with_their_policies() {
 
 #[test]
 fn what_has_expired_is_gone_for_a_copy_too() {
-    let source = Place::of("sql");
-    let Place::Sql(database) = &source else { unreachable!() };
+    let source = End::of("sql");
+    let End::Sql(database) = &source else { unreachable!() };
     let session = database.session("source");
     session.run(
         r#"SET search_path = public, table_service; SELECT create_table('Sessions');
@@ -138,7 +138,7 @@ fn what_has_expired_is_gone_for_a_copy_too() {
         session.text("SELECT count(*) FROM table_service_data.\"Sessions\""),
         "3"
     );
-    let (files, target, gateway) = (Place::of("jsonl"), Place::of("sql"), Place::of("rest"));
+    let (files, target, gateway) = (End::of("jsonl"), End::of("sql"), End::of("rest"));
     for to in [&files, &target, &gateway] {
         let said = succeeds(&quietly(&source.argument(), &to.argument(), &[]));
         assert!(said.contains("Sessions: 2 read, 2 written"), "{said}");
@@ -150,7 +150,7 @@ fn what_has_expired_is_gone_for_a_copy_too() {
 fn a_table_is_copied_with_its_shared_access_signature() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(7, 300));
-    let (Place::Gateway(old), Place::Gateway(new)) = (Place::of("rest"), Place::of("rest")) else {
+    let (End::Gateway(old), End::Gateway(new)) = (End::of("rest"), End::of("rest")) else {
         unreachable!()
     };
     succeeds(&quietly(text(&begin), &connection_string(old.gateway.address), &[]));

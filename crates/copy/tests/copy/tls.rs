@@ -1,4 +1,4 @@
-//! Encrypted connections: the peer's certificate is checked before it gets anything.
+//! Encrypted connections: the other side's certificate is checked before it gets anything.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use system_tests::tls::Certificate;
 use tempfile::TempDir;
 
 use crate::entities::lines;
-use crate::program::{Place, command, database_url, ends_with, file, quietly, succeeds, text, verifying};
+use crate::program::{End, command, database_url, ends_with, file, quietly, succeeds, text, verifying};
 
 /// A directory that the user of the servers can read.
 fn directory() -> TempDir {
@@ -33,7 +33,7 @@ fn trusting(certificate: &Certificate, arguments: &[&str]) -> (Option<i32>, Stri
 fn a_service_is_reached_over_tls() {
     let directory = directory();
     let [own, other] = ["own", "other"].map(|name| Certificate::new(directory.path(), name));
-    let Place::Sql(database) = Place::of("sql") else {
+    let End::Sql(database) = End::of("sql") else {
         unreachable!()
     };
     let url = database_url(&database);
@@ -61,7 +61,7 @@ fn a_service_is_reached_over_tls() {
 
     let (status, said) = trusting(&own, &quietly(begin, &service, &[]));
     assert_eq!(status, Some(0), "{said}");
-    let back = Place::of("sql");
+    let back = End::of("sql");
     let (status, said) = trusting(&own, &quietly(&service, &back.argument(), &[]));
     assert_eq!(status, Some(0), "{said}");
     succeeds(&verifying(begin, &back.argument(), &[]));

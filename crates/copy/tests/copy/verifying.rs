@@ -1,19 +1,19 @@
 //! The comparison: it finds what differs, and says what.
 
 use crate::entities::lines;
-use crate::program::{Place, ends_with, file, quietly, succeeds, text, verifying};
+use crate::program::{End, ends_with, file, quietly, succeeds, text, verifying};
 
 #[test]
 fn differences_are_listed_by_key() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(11, 2000));
     for kind in ["sql", "rest"] {
-        let place = Place::of(kind);
-        succeeds(&quietly(text(&begin), &place.argument(), &["--verify"]));
-        let database = match &place {
-            Place::Sql(database) => database,
-            Place::Gateway(service) => &service.database,
-            Place::Directory(..) => unreachable!(),
+        let end = End::of(kind);
+        succeeds(&quietly(text(&begin), &end.argument(), &["--verify"]));
+        let database = match &end {
+            End::Sql(database) => database,
+            End::Gateway(service) => &service.database,
+            End::Directory(..) => unreachable!(),
         };
         let session = database.session("writer");
         session.run("SELECT table_service.insert_entity('Nasty', 'extra', 'one', '{}')");
@@ -25,7 +25,7 @@ fn differences_are_listed_by_key() {
             r#"{"PartitionKey":"lost","RowKey":"one"}"#
         );
         let other = file(&directory, "other.jsonl", &more);
-        let said = ends_with(4, &verifying(text(&other), &place.argument(), &["--table", "Nasty"]));
+        let said = ends_with(4, &verifying(text(&other), &end.argument(), &["--table", "Nasty"]));
         for line in [
             "Nasty: different, 2002 entities",
             r#"PartitionKey "changed", RowKey "one": A is "1" (Edm.Int32) in the source, "1.5" (Edm.Double) in the target"#,
@@ -39,7 +39,7 @@ fn differences_are_listed_by_key() {
             4,
             &verifying(
                 text(&other),
-                &place.argument(),
+                &end.argument(),
                 &["--table", "Nasty", "--max-differences", "1"],
             ),
         );
@@ -54,8 +54,8 @@ fn differences_are_listed_by_key() {
 fn a_missing_table_is_a_difference() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Orders.jsonl", "");
-    let place = Place::of("sql");
-    let said = ends_with(4, &verifying(text(&begin), &place.argument(), &[]));
+    let end = End::of("sql");
+    let said = ends_with(4, &verifying(text(&begin), &end.argument(), &[]));
     assert!(said.contains("the target does not have this table"), "{said}");
 }
 
@@ -64,14 +64,14 @@ fn the_names_of_tables_are_compared_too() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Orders.jsonl", "");
     std::fs::write(&begin, "\n").unwrap();
-    let place = Place::of("sql");
-    let (from, to) = (text(directory.path()), place.argument());
+    let end = End::of("sql");
+    let (from, to) = (text(directory.path()), end.argument());
     let nothing = tempfile::tempdir().unwrap();
     let said = ends_with(1, &verifying(text(nothing.path()), &to, &[]));
     assert!(said.contains("Nothing was compared"), "{said}");
 
     succeeds(&quietly(from, &to, &["--verify"]));
-    let Place::Sql(database) = &place else { unreachable!() };
+    let End::Sql(database) = &end else { unreachable!() };
     database
         .session("writer")
         .run("SELECT table_service.create_table('Others')");
@@ -93,12 +93,12 @@ fn changes_are_followed_until_both_sides_are_the_same() {
     for (from_kind, to_kind) in [("sql", "rest"), ("rest", "sql")] {
         let directory = tempfile::tempdir().unwrap();
         let begin = file(&directory, "Nasty.jsonl", &lines(13, 500));
-        let (source, target) = (Place::of(from_kind), Place::of(to_kind));
+        let (source, target) = (End::of(from_kind), End::of(to_kind));
         succeeds(&quietly(text(&begin), &source.argument(), &[]));
         let database = match &source {
-            Place::Sql(database) => database,
-            Place::Gateway(service) => &service.database,
-            Place::Directory(..) => unreachable!(),
+            End::Sql(database) => database,
+            End::Gateway(service) => &service.database,
+            End::Directory(..) => unreachable!(),
         };
         let (from, to) = (source.argument(), target.argument());
         let json = crate::program::output(&["--from", &from, "--to", &to, "--json"]);

@@ -235,7 +235,7 @@ impl Database {
         }
     }
 
-    /// A place to write to, where policies refuse what they do not allow and hide nothing that is read.
+    /// A target, where policies refuse what they do not allow and hide nothing that is read.
     #[must_use]
     pub fn for_writing(self) -> Database {
         Database {

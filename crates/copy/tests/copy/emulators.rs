@@ -3,10 +3,10 @@
 use system_tests::random::seeds;
 
 use crate::entities::lines;
-use crate::program::{Place, connection_string, file, output, quietly, succeeds, text, verifying};
+use crate::program::{End, connection_string, file, output, quietly, succeeds, text, verifying};
 
 #[test]
-#[ignore = "needs an emulator: cargo xtask copy-peers"]
+#[ignore = "needs an emulator: cargo xtask copy-emulators"]
 fn an_emulator_gives_back_what_it_gets() {
     let address = std::env::var("AZURITE").unwrap();
     let emulator = connection_string(address.parse().unwrap());
@@ -19,10 +19,10 @@ fn an_emulator_gives_back_what_it_gets() {
         let table = format!("Nasty{seed}");
         succeeds(&quietly(begin, &emulator, &["--table", &table, "--verify"]));
         for kind in ["sql", "rest", "jsonl.zst"] {
-            let place = Place::of(kind);
-            let to = place.argument();
+            let end = End::of(kind);
+            let to = end.argument();
             let mut more = vec!["--table", &table];
-            if let Some(format) = place.format() {
+            if let Some(format) = end.format() {
                 more.extend(["--format", format]);
             }
             succeeds(&quietly(&emulator, &to, &more));
@@ -32,7 +32,7 @@ fn an_emulator_gives_back_what_it_gets() {
 }
 
 #[test]
-#[ignore = "needs an emulator: cargo xtask copy-peers"]
+#[ignore = "needs an emulator: cargo xtask copy-emulators"]
 fn an_emulators_database_file_has_what_the_emulator_got() {
     let emulator = connection_string(std::env::var("AZURITE").unwrap().parse().unwrap());
     let kept = std::env::var("AZURITE_DIRECTORY").unwrap();
@@ -45,13 +45,13 @@ fn an_emulators_database_file_has_what_the_emulator_got() {
             .status
             .success()
     });
-    let place = Place::of("sql");
-    succeeds(&quietly(&kept, &place.argument(), &["--table", "Kept"]));
-    succeeds(&verifying(text(&begin), &place.argument(), &["--table", "Kept"]));
+    let end = End::of("sql");
+    succeeds(&quietly(&kept, &end.argument(), &["--table", "Kept"]));
+    succeeds(&verifying(text(&begin), &end.argument(), &["--table", "Kept"]));
 }
 
 #[test]
-#[ignore = "needs an emulator: cargo xtask copy-peers"]
+#[ignore = "needs an emulator: cargo xtask copy-emulators"]
 fn an_emulator_counts_and_deletes() {
     let emulator = connection_string(std::env::var("AZURITE").unwrap().parse().unwrap());
     let directory = tempfile::tempdir().unwrap();

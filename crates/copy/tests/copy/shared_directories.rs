@@ -1,4 +1,4 @@
-//! Files in places where other users may put names: links are not followed, and nothing is left.
+//! Files in directories where other users may put names: links are not followed, and nothing is left.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
