@@ -176,32 +176,12 @@ pub fn read(
     note: &mut dyn FnMut(String),
 ) -> Result<(), Failure> {
     let name = name_of(path);
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{name}: {error}"));
-    let again = || open(path, options.format);
-    let raw = again().map_err(|error| failed(&error))?;
-    let mut chunks = Chunks {
-        table,
-        name: &name,
-        chunk: Chunk::new(Position::End),
-        bytes: 0,
-        count: 0,
-        skip: match position {
-            Some(Position::Records(count)) => count,
-            _ => 0,
-        },
-        send,
-        closed: false,
+    let skip = match position {
+        Some(Position::Records(count)) => count,
+        _ => 0,
     };
-    let guesses = || -> Result<Vec<Guess>, Fault> { guesses(&mut Input::new(again()?)?, options) };
-    let guesses = (options.infer_types && options.format.layout == Layout::Csv)
-        .then(guesses)
-        .transpose()
-        .map_err(|fault| failed(&fault))?;
-    let notes = records(raw, options, guesses, &mut chunks).map_err(|fault| failed(&fault))?;
-    if !chunks.closed {
-        chunks.flush(Position::End);
-    }
-    for text in notes {
+    let notes = chunks((table, &name), &|| open(path, options.format), options, skip, send);
+    for text in notes.map_err(|fault| Failure::new(format!("{name}: {fault}")))? {
         note(format!("{name}: {text}"));
     }
     Ok(())
@@ -223,41 +203,53 @@ pub fn count(bytes: &[u8], format: &str, delimiter: u8, infer_types: bool) -> Re
         rejected += chunk.rejects.len();
         true
     };
-    let mut chunks = Chunks {
-        table: "T",
-        name: "text",
-        chunk: Chunk::new(Position::End),
-        bytes: 0,
-        count: 0,
-        skip: 0,
-        send: &mut send,
-        closed: false,
+    let mut all = || -> Result<(), Fault> {
+        if options.format.layout == Layout::Azurite {
+            azurite::tables(&mut Input::new(bytes)?)?;
+        }
+        chunks(("T", "text"), &|| Ok(bytes), options, 0, &mut send).map(drop)
     };
-    let input = || Input::new(bytes).map_err(|error| error.to_string());
-    if options.format.layout == Layout::Azurite {
-        azurite::tables(&mut input()?).map_err(|fault| fault.to_string())?;
-    }
-    let guesses = (infer_types && options.format.layout == Layout::Csv)
-        .then(|| guesses(&mut input()?, options).map_err(|fault| fault.to_string()));
-    records(bytes, options, guesses.transpose()?, &mut chunks).map_err(|fault| fault.to_string())?;
-    chunks.flush(Position::End);
+    all().map_err(|fault| fault.to_string())?;
     Ok((read, rejected))
 }
 
-fn records(
-    raw: impl Read,
+/// Sends the records of a text behind so many that are known already, in chunks. Returns notes for the user. A text that
+/// is read twice is opened `again`.
+fn chunks<R: Read>(
+    (table, name): (&str, &str),
+    again: &dyn Fn() -> std::io::Result<R>,
     options: Options<'_>,
-    guesses: Option<Vec<Guess>>,
-    chunks: &mut Chunks<'_>,
+    skip: u64,
+    send: &mut dyn FnMut(Chunk) -> bool,
 ) -> Result<Vec<String>, Fault> {
-    let input = &mut Input::new(raw)?;
+    let mut chunks = Chunks {
+        table,
+        name,
+        chunk: Chunk::new(Position::End),
+        bytes: 0,
+        count: 0,
+        skip,
+        send,
+        closed: false,
+    };
+    let input = &mut Input::new(again()?)?;
+    let mut notes = Vec::new();
     match options.format.layout {
-        Layout::Jsonl => json_lines(input, options.mapping, chunks)?,
-        Layout::Azcopy => json_document(input, options.mapping, chunks)?,
-        Layout::Azurite => azurite_table(input, options.account, chunks)?,
-        Layout::Csv => return csv_rows(input, options, guesses, chunks),
+        Layout::Jsonl => json_lines(input, options.mapping, &mut chunks)?,
+        Layout::Azcopy => json_document(input, options.mapping, &mut chunks)?,
+        Layout::Azurite => azurite_table(input, options.account, &mut chunks)?,
+        Layout::Csv => {
+            let guesses = match options.infer_types {
+                true => Some(guesses(&mut Input::new(again()?)?, options)?),
+                false => None,
+            };
+            notes = csv_rows(input, options, guesses, &mut chunks)?;
+        }
     }
-    Ok(Vec::new())
+    if !chunks.closed {
+        chunks.flush(Position::End);
+    }
+    Ok(notes)
 }
 
 fn json_lines(input: &mut Input<'_>, mapping: Option<&Mapping>, chunks: &mut Chunks<'_>) -> Result<(), Fault> {
