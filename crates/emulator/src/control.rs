@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
+use http::header::{HeaderValue, ORIGIN};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
@@ -13,6 +13,7 @@ use table_service_gateway::connection::body::Pending;
 use table_service_gateway::database::Session;
 use table_service_gateway::failure::Failure;
 use table_service_gateway::gateway::hook::{Decision, Hook, HookAnswer, HookedRequest};
+use table_service_gateway::server::admin::{self, TEXT};
 use table_service_model::access::{Grant, ServiceProperties};
 use table_service_model::{Code, Error};
 use tokio::time::Instant;
@@ -114,10 +115,11 @@ impl Control {
 
     fn show_faults(&self) -> Response<Full<Bytes>> {
         let json = serde_json::to_string(&self.faults.settings()).unwrap_or_default();
-        let mut response = text(StatusCode::OK, json + "\n");
-        let content_type = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(CONTENT_TYPE, content_type);
-        response
+        admin::text(
+            StatusCode::OK,
+            HeaderValue::from_static("application/json"),
+            json + "\n",
+        )
     }
 }
 
@@ -149,9 +151,5 @@ fn not_allowed(reason: &'static str) -> Response<Full<Bytes>> {
 }
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
-    response
+    admin::text(status, TEXT, body)
 }

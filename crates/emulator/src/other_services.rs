@@ -11,11 +11,11 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use quick_xml::escape::escape;
 use table_service_gateway::config::ConfigError;
+use table_service_gateway::connection::accept::{accept_each, http};
 use table_service_gateway::connection::body::Pending;
 use table_service_gateway::failure::Failure;
 use table_service_gateway::gateway::into_http;
@@ -33,7 +33,6 @@ use tokio_rustls::TlsAcceptor;
 use uuid::Uuid;
 
 const CONNECTIONS: usize = 64;
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const TLS_TIME: Duration = Duration::from_secs(10);
 const HEAD_TIME: Duration = Duration::from_secs(60);
 
@@ -87,16 +86,12 @@ impl OtherPort {
     /// Answers until the process ends.
     pub async fn run(self, tls: Option<TlsAcceptor>) {
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
-        loop {
-            let Ok((stream, _)) = self.listener.accept().await else {
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            };
+        let service = self.service;
+        let take = |stream, _| {
             let Ok(permit) = connections.clone().try_acquire_owned() else {
-                refuse(stream);
-                continue;
+                return refuse(stream);
             };
-            let (service, tls) = (self.service, tls.clone());
+            let tls = tls.clone();
             tokio::spawn(async move {
                 let _permit = permit;
                 match tls {
@@ -108,17 +103,14 @@ impl OtherPort {
                     }
                 }
             });
-        }
+        };
+        accept_each(&self.listener, service.name(), take).await;
     }
 }
 
 async fn serve(service: OtherService, scheme: &'static str, stream: impl AsyncRead + AsyncWrite + Unpin) {
     let answer = service_fn(async |request| Ok::<_, Infallible>(answer(service, scheme, request).await));
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .serve_connection(TokioIo::new(stream), answer);
-    if let Err(error) = connection.await {
+    if let Err(error) = http(HEAD_TIME).serve_connection(TokioIo::new(stream), answer).await {
         tracing::debug!(%error, service = service.name(), "a connection ended");
     }
 }

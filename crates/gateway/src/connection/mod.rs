@@ -1,5 +1,6 @@
 //! A connection of a client: TLS, and limits of its heads, bodies and answers.
 
+pub mod accept;
 pub mod body;
 pub mod head_limit;
 pub mod line_ends;

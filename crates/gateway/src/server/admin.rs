@@ -13,13 +13,13 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use table_service_explorer::{Body, Explorer};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
+use crate::connection::accept::{accept_each, http};
 use crate::connection::body::Pending;
 use crate::connection::write_limit::WriteLimited;
 use crate::database::Node;
@@ -34,7 +34,8 @@ pub const CONNECTIONS: usize = 64;
 /// The time in which a client has to send the head of a request, and to read the answer.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const ANSWER_TIME: Duration = Duration::from_secs(30);
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+/// The type of a text for people.
+pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// The admin endpoint.
 pub struct Admin {
@@ -53,38 +54,25 @@ impl Admin {
     /// Serves until the process ends.
     pub async fn run(self: Arc<Self>, listener: TcpListener) {
         let mut connections: VecDeque<AbortHandle> = VecDeque::new();
-        loop {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection of the admin port could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            };
+        let take = |stream, _| {
             connections.retain(|connection| !connection.is_finished());
             if connections.len() >= CONNECTIONS
                 && let Some(oldest) = connections.pop_front()
             {
                 oldest.abort();
             }
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "TCP_NODELAY cannot be set");
-            }
             let admin = self.clone();
             let connection = tokio::spawn(async move {
                 let stream = WriteLimited::new(stream, ANSWER_TIME);
                 let service = service_fn(async |request| Ok::<_, Infallible>(admin.answer(request).await));
-                let connection = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(HEAD_TIME)
-                    .serve_connection(TokioIo::new(stream), service);
+                let connection = http(HEAD_TIME).serve_connection(TokioIo::new(stream), service);
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection of the admin port ended");
                 }
             });
             connections.push_back(connection.abort_handle());
-        }
+        };
+        accept_each(&listener, "admin", take).await;
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
@@ -107,23 +95,19 @@ impl Admin {
             _ => whole(match &self.gateway.hook {
                 Some(hook) if hook.has_path(path) => hook.answer(&self.gateway.tenants, head, body).await,
                 _ if matches!(head.method, Method::GET | Method::HEAD) => self.state(path).await,
-                _ => {
-                    let refused = "Only GET and HEAD are allowed\n".to_owned();
-                    text(StatusCode::METHOD_NOT_ALLOWED, TEXT, refused)
-                }
+                _ => text(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only GET and HEAD are allowed\n"),
             }),
         }
     }
 
     async fn state(&self, path: &str) -> Response<Full<Bytes>> {
         match path {
-            "/live" => text(StatusCode::OK, TEXT, "live\n".to_owned()),
+            "/live" => text(StatusCode::OK, TEXT, "live\n"),
             "/ready" => {
                 let (ready, report) = self.readiness().await;
-                let status = if ready {
-                    StatusCode::OK
-                } else {
-                    StatusCode::SERVICE_UNAVAILABLE
+                let status = match ready {
+                    true => StatusCode::OK,
+                    false => StatusCode::SERVICE_UNAVAILABLE,
                 };
                 text(status, TEXT, report)
             }
@@ -138,11 +122,7 @@ impl Admin {
                         .map(|tenant| (tenant.account.name(), &tenant.database)),
                 ),
             ),
-            _ => text(
-                StatusCode::NOT_FOUND,
-                TEXT,
-                "There are /live, /ready and /metrics\n".to_owned(),
-            ),
+            _ => text(StatusCode::NOT_FOUND, TEXT, "There are /live, /ready and /metrics\n"),
         }
     }
 
@@ -224,8 +204,9 @@ fn whole(response: Response<Full<Bytes>>) -> Response<Body> {
     response.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
 }
 
-fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+/// Returns a response with a text.
+pub fn text(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response

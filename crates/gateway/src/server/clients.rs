@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use table_service_connect::with_sources;
 use tokio::io::{AsyncRead, AsyncWrite, join, split};
@@ -19,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::connection::accept::{accept_each, http};
 use crate::connection::head_limit::{HEAD_BYTES, HeadLimited, HeadMeter};
 use crate::connection::line_ends::{NextBody, StrictHeads};
 use crate::connection::self_waking::SelfWaking;
@@ -28,8 +28,6 @@ use crate::limits::shares::Shares;
 use crate::request::Peer;
 
 const TLS_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause after a connection could not be accepted, most likely for lack of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The response to a connection beyond the limit.
 const TOO_MANY: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
@@ -53,25 +51,18 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>, patience: Duration) {
         let connections = Arc::new(Semaphore::new(self.max_connections));
         let graceful = GracefulShutdown::new();
-        tokio::pin!(stop);
-        loop {
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                () = &mut stop => break,
-            };
-            match accepted {
-                Ok((stream, address)) => match connections.clone().try_acquire_owned() {
-                    Ok(permit) => self.connected(stream, address, permit, &graceful),
-                    Err(_) => {
-                        self.gateway.metrics.refused_connections.inc();
-                        refuse(stream);
-                    }
-                },
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+        let accepting = accept_each(&self.listener, "clients", |stream, address| {
+            match connections.clone().try_acquire_owned() {
+                Ok(permit) => self.connected(stream, address, permit, &graceful),
+                Err(_) => {
+                    self.gateway.metrics.refused_connections.inc();
+                    refuse(stream);
                 }
             }
+        });
+        tokio::select! {
+            () = accepting => {}
+            () = stop => {}
         }
         drop(self.listener);
         // A request whose client has disconnected is still running.
@@ -91,9 +82,6 @@ impl Server {
         permit: OwnedSemaphorePermit,
         graceful: &GracefulShutdown,
     ) {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY cannot be set");
-        }
         let watcher = graceful.watcher();
         let (gateway, tls, header_timeout) = (self.gateway.clone(), self.tls.clone(), self.header_timeout);
         let (response_timeout, head) = (self.response_timeout, HeadMeter::new(self.head_memory.clone()));
@@ -163,9 +151,7 @@ async fn serve(
             }
         }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
+    let connection = http(header_timeout)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = SelfWaking::new(pin!(watcher.watch(connection))).await {
