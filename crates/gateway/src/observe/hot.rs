@@ -23,15 +23,17 @@ pub struct HotPartitions {
     hash: RandomState,
 }
 
-impl HotPartitions {
-    pub fn begin(now: Instant) -> HotPartitions {
+impl Default for HotPartitions {
+    fn default() -> HotPartitions {
         HotPartitions {
             counts: HashMap::new(),
-            halved: now,
+            halved: Instant::now(),
             hash: RandomState::new(),
         }
     }
+}
 
+impl HotPartitions {
     /// Counts a request.
     pub fn count(&mut self, account: &str, table: &str, partition: &str, now: Instant) {
         self.age(now);
@@ -80,7 +82,10 @@ mod tests {
     #[test]
     fn a_hot_partition_is_found_among_many() {
         let now = Instant::now();
-        let mut hot = HotPartitions::begin(now);
+        let mut hot = HotPartitions {
+            halved: now,
+            ..HotPartitions::default()
+        };
         for i in 0..50_000 {
             hot.count("a", "t", &format!("cold{i}"), now);
             if i % 4 == 0 {
@@ -95,7 +100,10 @@ mod tests {
     fn what_was_hot_cools_down_though_nobody_asks() {
         let begun = Instant::now();
         let after = |half_lives| begun + HALF_LIFE * half_lives;
-        let mut hot = HotPartitions::begin(begun);
+        let mut hot = HotPartitions {
+            halved: begun,
+            ..HotPartitions::default()
+        };
         for _ in 0..1000 {
             hot.count("a", "t", "then", begun);
         }

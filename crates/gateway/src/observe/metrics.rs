@@ -60,9 +60,10 @@ macro_rules! register {
 }
 
 /// The counts since the start.
+#[derive(Default)]
 pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
-    durations: Family<Labels<1, &'static str>, Histogram, fn() -> Histogram>,
+    durations: Durations,
     faults: Family<Labels<1, &'static str>, Counter>,
     received: Counter,
     sent: Counter,
@@ -76,29 +77,16 @@ pub struct Metrics {
     hot: Mutex<HotPartitions>,
 }
 
-/// From half a millisecond to half a minute.
-fn histogram() -> Histogram {
-    Histogram::new([
-        0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-    ])
-}
+/// The durations of requests, by operation, from half a millisecond to half a minute.
+struct Durations(Family<Labels<1, &'static str>, Histogram, fn() -> Histogram>);
 
-impl Default for Metrics {
-    fn default() -> Metrics {
-        Metrics {
-            requests: Family::default(),
-            durations: Family::new_with_constructor(histogram),
-            faults: Family::default(),
-            received: Counter::default(),
-            sent: Counter::default(),
-            connections: Gauge::default(),
-            refused_connections: Counter::default(),
-            active_requests: Gauge::default(),
-            expired: Family::default(),
-            expiry_staleness: Family::default(),
-            feeds: Mutex::default(),
-            hot: Mutex::new(HotPartitions::begin(Instant::now())),
-        }
+impl Default for Durations {
+    fn default() -> Durations {
+        Durations(Family::new_with_constructor(|| {
+            Histogram::new([
+                0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+            ])
+        }))
     }
 }
 
@@ -114,6 +102,7 @@ impl Metrics {
         };
         self.requests.get_or_create(&labels).inc();
         self.durations
+            .0
             .get_or_create(&[("operation", operation)])
             .observe(outcome.duration.as_secs_f64());
         if let Some(fault) = event.fault {
@@ -199,10 +188,7 @@ impl Metrics {
         }
 
         let hot = Family::<Labels<3, LabelText>, Gauge>::default();
-        let top = {
-            let mut hot = self.hot.lock();
-            hot.top(HOT_PARTITIONS, Instant::now())
-        };
+        let top = self.hot.lock().top(HOT_PARTITIONS, Instant::now());
         for ((account, table, partition), count) in top {
             let labels = [("account", &*account), ("table", &*table), ("partition", &*partition)].map(text_of);
             hot.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
@@ -211,7 +197,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("table_service");
         register! { registry:
             requests, "Requests answered", self.requests.clone();
-            request_duration_seconds, "Time from the head of a request to its answer", self.durations.clone();
+            request_duration_seconds, "Time from the head of a request to its answer", self.durations.0.clone();
             received_bytes, "Bytes in bodies of requests", self.received.clone();
             sent_bytes, "Bytes in bodies of answers", self.sent.clone();
             connections, "Connections of clients", self.connections.clone();
