@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serializer};
 use table_service_model::Secret;
-
-use super::filter_dialect::FilterDialect;
+use table_service_model::filter::Dialect;
 
 /// One of `[[accounts]]` in the file.
 #[derive(Debug, Default, Deserialize)]
@@ -23,7 +22,7 @@ pub struct AccountSettings {
     pub secondary_url: Vec<Secret>,
     /// The dialect of `$filter`.
     #[serde(default)]
-    pub filter_dialect: Option<FilterDialect>,
+    pub filter_dialect: Option<Dialect>,
     /// The issuer of the account's bearer tokens.
     #[serde(default)]
     pub bearer: Option<BearerSettings>,

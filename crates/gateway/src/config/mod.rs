@@ -3,7 +3,6 @@
 mod command_line;
 mod error;
 mod file;
-mod filter_dialect;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::{Deserialize, Serialize};
 use table_service_model::Secret;
+use table_service_model::filter::Dialect;
 
 use super::file::{AccountSettings, BearerSettings, exposed, one_or_more};
-use super::filter_dialect::FilterDialect;
 
 /// The headings of `--help`, each with its settings.
 const HEADINGS: [(&str, &str); 7] = [
@@ -92,8 +93,8 @@ pub struct Settings {
     pub secondary_url: Vec<Secret>,
 
     /// Whether $filter says only what the service's can, or also startswith, endswith, contains, in, and eq null [default: service]
-    #[arg(long, env = "TABLE_SERVICE_FILTER_DIALECT", value_name = "DIALECT")]
-    pub filter_dialect: Option<FilterDialect>,
+    #[arg(long, env = "TABLE_SERVICE_FILTER_DIALECT", value_name = "DIALECT", value_parser = dialect())]
+    pub filter_dialect: Option<Dialect>,
 
     /// How far a standby may be behind the database and still serve reads [default: without a limit]
     #[arg(long, env = "TABLE_SERVICE_MAX_STALENESS", value_name = "SECONDS")]
@@ -204,6 +205,11 @@ pub enum ExplorerMode {
     Off,
     Read,
     Write,
+}
+
+/// Returns a reader of the names of dialects.
+fn dialect() -> impl TypedValueParser<Value = Dialect> {
+    PossibleValuesParser::new(["service", "extended"]).try_map(|name| name.parse::<Dialect>())
 }
 
 /// Puts a setting under its heading.

@@ -272,7 +272,7 @@ fn read_account(account: &AccountSettings, setting: impl Fn(&str) -> String) -> 
         standbys: read_secondary_urls(&account.secondary_url, &database, &other_databases, &secondary)?,
         database,
         other_databases,
-        filter_dialect: account.filter_dialect.unwrap_or_default().into(),
+        filter_dialect: account.filter_dialect.unwrap_or_default(),
         bearer: account.bearer.clone(),
     })
 }

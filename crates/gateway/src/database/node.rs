@@ -496,10 +496,7 @@ fn prepare(mut url: DatabaseUrl, settings: PoolSettings, certificates: &Certific
     let milliseconds = settings.statement_timeout.as_millis();
     // `jit` costs more than our statements gain from it.
     // A role or a database may have another dialect: the account's decides. A request is one call, so its write may go straight to a shard.
-    let dialect = match settings.filter_dialect {
-        Dialect::Service => "service",
-        Dialect::Extended => "extended",
-    };
+    let dialect: &str = settings.filter_dialect.into();
     url.add_options(&format!(
         "-c statement_timeout={milliseconds} -c jit=off -c table_service.filter_dialect={dialect} \
         -c table_service.single_call_transactions=on"

@@ -1,11 +1,14 @@
 //! The grammar of filters beyond the service's, in terms of the latter as far as it has them (semantics 6.7).
 
+use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
 use crate::filter::ast::{Column, Comparison, Expression, Literal, Operator, Property, TextFunction, TextTest};
 
 /// Which grammar a filter has. A filter in the service's grammar means the same in both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, EnumString, IntoStaticStr)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Dialect {
     /// That of the service.
     #[default]
