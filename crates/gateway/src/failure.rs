@@ -24,6 +24,24 @@ pub struct Failure {
 const FILTER_DIALECT: &str = "The setting filter_dialect = \"extended\" of the gateway's account";
 
 impl Failure {
+    /// Returns `ServerBusy`: the same request may succeed later.
+    pub fn busy(reason: impl Into<String>) -> Failure {
+        let reason = reason.into();
+        RequestError::ServerBusy { reason }.into()
+    }
+
+    /// Returns `OperationTimedOut`.
+    pub fn timed_out(reason: impl Into<String>) -> Failure {
+        let reason = reason.into();
+        RequestError::OperationTimedOut { reason }.into()
+    }
+
+    /// Returns `InternalError`, for which the client can do nothing.
+    pub fn internal(reason: impl Into<String>) -> Failure {
+        let reason = reason.into();
+        RequestError::Internal { reason }.into()
+    }
+
     /// Returns an error of the catalog that the database raised.
     pub fn of_report(report: Report<'_>, hint: Option<String>) -> Failure {
         Failure {

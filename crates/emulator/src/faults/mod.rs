@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use table_service_gateway::failure::Failure;
 use table_service_gateway::gateway::hook::{Decision, End, HookedRequest};
-use table_service_model::error::RequestError;
 use tokio::time::Instant;
 
 use self::bucket::Bucket;
@@ -159,10 +159,7 @@ impl State {
 
 /// Returns the decision about a request that meets a fault, with the fault's name in the options, or `throttle`.
 fn decision(fault: Fault) -> Decision {
-    let busy = |reason: &str| {
-        let reason = reason.to_owned();
-        End::Failure(RequestError::ServerBusy { reason }.into())
-    };
+    let busy = |reason: &str| End::Failure(Failure::busy(reason));
     let (name, end, when) = match fault {
         Fault::Limit => {
             let end = busy("More entities a second than --throttle allows");
@@ -170,8 +167,7 @@ fn decision(fault: Fault) -> Decision {
         }
         Fault::Busy => ("503", busy("An injected fault"), When::BeforeWork),
         Fault::Timeout(when) => {
-            let reason = "An injected fault".to_owned();
-            let end = End::Failure(RequestError::OperationTimedOut { reason }.into());
+            let end = End::Failure(Failure::timed_out("An injected fault"));
             ("timeout", end, when)
         }
         Fault::Reset(when) => ("reset", End::Close, when),

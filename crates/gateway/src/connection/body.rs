@@ -10,7 +10,6 @@ use http::header::{CONTENT_LENGTH, EXPECT};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use table_service_model::Error;
-use table_service_model::error::RequestError;
 use tokio::time::timeout;
 
 use crate::failure::Failure;
@@ -72,8 +71,7 @@ impl Pending {
             }
             Err(_) => {
                 self.incoming = None;
-                let reason = "The body did not arrive in time".to_owned();
-                Err(Error::from(RequestError::OperationTimedOut { reason }).into())
+                Err(Failure::timed_out("The body did not arrive in time"))
             }
         }
     }

@@ -36,6 +36,14 @@ impl Diagnosis {
         }
     }
 
+    /// A failure after which the connection cannot be used any more.
+    pub fn of_lost_connection(failure: Failure) -> Diagnosis {
+        Diagnosis {
+            connection_lost: true,
+            ..Diagnosis::without_connection(failure)
+        }
+    }
+
     /// Adjusts the diagnosis to a standby: its files may be of another version of the extension than its database. Another standby may
     /// be better.
     pub fn at_a_standby(&mut self) {
@@ -45,7 +53,7 @@ impl Diagnosis {
         tracing::warn!(problem, "a standby cannot run a statement");
         self.node_lost = Some(problem.clone());
         self.connection_lost = true;
-        self.failure = RequestError::ServerBusy { reason: problem }.into();
+        self.failure = Failure::busy(problem);
     }
 
     pub fn of(error: &tokio_postgres::Error) -> Diagnosis {
@@ -56,15 +64,13 @@ impl Diagnosis {
                 let closed = error.is_closed() || has_io_error(error);
                 let reason = with_sources(error);
                 let node_lost = closed.then(|| reason.clone());
-                let error = if closed {
-                    RequestError::ServerBusy { reason }
-                } else {
-                    RequestError::Internal { reason }
+                let failure = match closed {
+                    true => Failure::busy(reason),
+                    false => Failure::internal(reason),
                 };
                 Diagnosis {
-                    connection_lost: true,
                     node_lost,
-                    ..Diagnosis::without_connection(error.into())
+                    ..Diagnosis::of_lost_connection(failure)
                 }
             }
         }
@@ -129,20 +135,20 @@ impl Diagnosis {
         let class = sqlstate.get(..2).unwrap_or_default();
         // A standby ends a connection that delays its replay, and goes on.
         let node_lost = (ended && code == Code::ServerBusy && class != "40").then(|| reason.clone());
-        let error = match code {
-            Code::ServerBusy => RequestError::ServerBusy { reason }.into(),
-            Code::OperationTimedOut => RequestError::OperationTimedOut { reason }.into(),
+        let failure = match code {
+            Code::ServerBusy => Failure::busy(reason),
+            Code::OperationTimedOut => Failure::timed_out(reason),
             Code::AuthorizationFailure => {
                 tracing::warn!(reason, "the role of the gateway lacks a privilege");
                 let reason = "The role of the gateway lacks a privilege in the database".to_owned();
-                Error::NotAuthorized { reason }
+                Error::NotAuthorized { reason }.into()
             }
-            Code::TableNotFound => Error::TableNotFound,
-            Code::TableAlreadyExists => Error::TableAlreadyExists,
+            Code::TableNotFound => Error::TableNotFound.into(),
+            Code::TableAlreadyExists => Error::TableAlreadyExists.into(),
             Code::Conflict | Code::EntityAlreadyExists | Code::InvalidInput | Code::PropertiesNeedValue => {
                 return Diagnosis::of_user(code, error);
             }
-            _ => RequestError::Internal { reason }.into(),
+            _ => Failure::internal(reason),
         };
         Diagnosis {
             // Serialization failures, deadlocks and lock timeouts: PostgreSQL has rolled back.
@@ -155,7 +161,7 @@ impl Diagnosis {
             node_lost,
             is_read_only: sqlstate == "25006",
             lacks_library,
-            failure: error.into(),
+            failure,
         }
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use table_service_model::error::RequestError;
 use table_service_model::partition_hash::partition_hash;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -162,7 +161,7 @@ impl Database {
                 Ok(lease) => return Ok(lease),
                 Err(Refusal::Busy) => {
                     let name = if standbys.is_some() { "standby" } else { "database" };
-                    return Err(busy(format!("All connections to the {name} are in use")));
+                    return Err(Failure::busy(format!("All connections to the {name} are in use")));
                 }
                 Err(Refusal::Away(reason)) => {
                     node.leave_out(reason.clone());
@@ -173,7 +172,7 @@ impl Database {
             }
             tried.push(node);
         }
-        Err(busy(match standbys {
+        Err(Failure::busy(match standbys {
             Some(standbys) => {
                 let problem = problem.unwrap_or_else(|| standbys.secondary.why_none());
                 format!("No standby can serve reads: {problem}")
@@ -232,10 +231,6 @@ impl Database {
 
 fn is_among(nodes: &[&Arc<Node>], node: &Arc<Node>) -> bool {
     nodes.iter().any(|other| Arc::ptr_eq(node, other))
-}
-
-fn busy(reason: String) -> Failure {
-    RequestError::ServerBusy { reason }.into()
 }
 
 /// Checks a node as long as the process runs. The result is there when it was checked once.

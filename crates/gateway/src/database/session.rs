@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use postgres_types::Json;
 use serde_json::value::RawValue;
 use table_service_connect::with_sources;
-use table_service_model::error::{RequestError, Retry};
+use table_service_model::error::Retry;
 use table_service_model::{Code, Error, PropertiesBuf, table_name};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -586,10 +586,7 @@ async fn end<T>(mut lease: Lease, result: Result<Result<T, tokio_postgres::Error
         Ok(Err(error)) => Diagnosis::of(&error),
         Err(NoAnswer::Late) => cancel(&mut lease).await,
         Err(NoAnswer::Superseded) => {
-            let reason = "Another server has become the primary".to_owned();
-            let mut diagnosis = Diagnosis::without_connection(RequestError::ServerBusy { reason }.into());
-            diagnosis.connection_lost = true;
-            diagnosis
+            Diagnosis::of_lost_connection(Failure::busy("Another server has become the primary"))
         }
     };
     if diagnosis.is_read_only && Box::pin(lease.is_in_recovery()).await {
@@ -667,10 +664,7 @@ async fn run_group(mut lease: Lease, permit: LeadPermit, group: Vec<WaitingRead>
 /// Cancels what a connection is running, because its time is over: the next user must not wait for it.
 async fn cancel(lease: &mut Lease) -> Diagnosis {
     Box::pin(lease.cancel()).await;
-    let reason = "The request's own time limit has passed".to_owned();
-    let mut diagnosis = Diagnosis::without_connection(RequestError::OperationTimedOut { reason }.into());
-    diagnosis.connection_lost = true;
-    diagnosis
+    Diagnosis::of_lost_connection(Failure::timed_out("The request's own time limit has passed"))
 }
 
 /// Refuses a name that no table can have. It is called where the table would be looked up (semantics 0.2, 1.2).
@@ -689,10 +683,8 @@ pub fn check_table_name(name: &str) -> Result<(), Error> {
 /// # Errors
 /// `InternalError` if it has another type: then the extension has another version.
 pub fn column<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Failure> {
-    row.try_get(index).map_err(|error| {
-        let reason = with_sources(&error);
-        RequestError::Internal { reason }.into()
-    })
+    row.try_get(index)
+        .map_err(|error| Failure::internal(with_sources(&error)))
 }
 
 fn json(rows: &[Row]) -> Result<String, Failure> {
@@ -701,14 +693,10 @@ fn json(rows: &[Row]) -> Result<String, Failure> {
 }
 
 fn json_parameter(text: String) -> Result<Json<Box<RawValue>>, Failure> {
-    let invalid = |error: serde_json::Error| {
-        let reason = error.to_string();
-        RequestError::Internal { reason }
-    };
-    Ok(Json(RawValue::from_string(text).map_err(invalid)?))
+    let raw = RawValue::from_string(text).map_err(|error| Failure::internal(error.to_string()))?;
+    Ok(Json(raw))
 }
 
 fn no_row() -> Failure {
-    let reason = "A function of the extension returned no row".to_owned();
-    RequestError::Internal { reason }.into()
+    Failure::internal("A function of the extension returned no row")
 }

@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use table_service_model::error::RequestError;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
 
@@ -32,12 +31,15 @@ pub async fn query_text(
     is_read_only: bool,
     deadline: Instant,
 ) -> Result<Vec<Row>, QueryError> {
-    let busy = |reason| QueryError::Failure(RequestError::ServerBusy { reason }.into());
     let mut lease = match node.connection().await {
         Ok(lease) => lease,
-        Err(Refusal::Busy) => return Err(busy("All connections of the explorer are in use".to_owned())),
+        Err(Refusal::Busy) => {
+            let busy = Failure::busy("All connections of the explorer are in use");
+            return Err(QueryError::Failure(busy));
+        }
         Err(Refusal::Away(problem) | Refusal::Unfit(problem)) => {
-            return Err(busy(format!("The database cannot be reached: {problem}")));
+            let away = Failure::busy(format!("The database cannot be reached: {problem}"));
+            return Err(QueryError::Failure(away));
         }
     };
     let result = {
@@ -55,8 +57,7 @@ pub async fn query_text(
         Err(_) => {
             Box::pin(lease.cancel()).await;
             lease.discard();
-            let reason = "The database does not answer".to_owned();
-            Err(QueryError::Failure(RequestError::OperationTimedOut { reason }.into()))
+            Err(QueryError::Failure(Failure::timed_out("The database does not answer")))
         }
     }
 }

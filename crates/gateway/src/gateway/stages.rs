@@ -109,7 +109,7 @@ impl Gateway {
                 Ok((served, echo))
             }
             Err(error) => {
-                let mut refused = into_http(self.finish(plain_error(error.into(), form, id), &event, echo));
+                let mut refused = into_http(self.finish(error::reply(&error.into(), form, None, id), &event, echo));
                 // The bytes after it may be its body or another request.
                 let close = HeaderValue::from_static("close");
                 refused.headers_mut().insert(CONNECTION, close);
@@ -120,8 +120,8 @@ impl Gateway {
             match served {
                 // After a panic the connection and all other requests go on.
                 Ok((served, echo)) => served.await.unwrap_or_else(|panic| {
-                    let reason = panic_text(panic.as_ref());
-                    let reply = plain_error(RequestError::Internal { reason }.into(), form, id);
+                    let failure = Failure::internal(panic_text(panic.as_ref()));
+                    let reply = error::reply(&failure, form, None, id);
                     into_http(self.finish(reply, &Event::begin(id), echo))
                 }),
                 Err(refused) => refused,
@@ -280,7 +280,9 @@ impl Gateway {
         let length = body.length(&head.headers, operation.body_limit())?;
         let Need { least, most } = Need::of(operation, &head.query, length);
         let memory = self.memory.take(tenant.number, least, most, self.limits.memory).await;
-        let mut memory = memory.ok_or_else(out_of_memory)?;
+        let mut memory = memory.ok_or_else(|| {
+            Failure::busy("The account has as many bytes in bodies and answers that were not taken as it may")
+        })?;
         let body = body.read(length, self.limits.body).await?;
         memory.shrink(Need::of(operation, &head.query, body.len()).most);
         Ok(Received { body, memory })
@@ -301,10 +303,8 @@ impl Gateway {
 
     /// The stage *permit*.
     fn permit(&self, tenant: &Tenant) -> Result<Share, Failure> {
-        self.permits.try_take(tenant.number, 1).ok_or_else(|| {
-            let reason = "The account has as many requests running as it may".to_owned();
-            RequestError::ServerBusy { reason }.into()
-        })
+        let permit = self.permits.try_take(tenant.number, 1);
+        permit.ok_or_else(|| Failure::busy("The account has as many requests running as it may"))
     }
 
     fn refuse(
@@ -375,11 +375,6 @@ impl AsRef<[u8]> for Unsent {
     }
 }
 
-fn out_of_memory() -> Failure {
-    let reason = "The account has as many bytes in bodies and answers that were not taken as it may".to_owned();
-    RequestError::ServerBusy { reason }.into()
-}
-
 /// Counts a request while it is served.
 struct Active<'a>(&'a Metrics);
 
@@ -442,10 +437,6 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("A panic: {}", text.unwrap_or("without a message"))
-}
-
-fn plain_error(error: Error, form: Form, id: Uuid) -> Reply {
-    error::reply(&error.into(), form, None, id)
 }
 
 /// The mark of a response that is not sent: the connection is closed instead.

@@ -9,7 +9,6 @@ use std::ops::ControlFlow;
 
 use http::{HeaderName, StatusCode};
 use table_service_model::entity::Entity;
-use table_service_model::error::RequestError;
 use table_service_model::filter::{Dialect, Filter, Plan};
 use table_service_model::json::Metadata;
 use table_service_model::limits::PAGE_BYTES;
@@ -149,7 +148,9 @@ impl PageSink for List<'_> {
             let chunk = column::<&str>(row, 0)?;
             // The head has the bracket with which the list begins.
             let chunk = match self.is_empty {
-                true => chunk.strip_prefix('[').ok_or_else(unexpected)?,
+                true => chunk
+                    .strip_prefix('[')
+                    .ok_or_else(|| Failure::internal("query_page_chunks returned something else than a list"))?,
                 false => chunk,
             };
             self.is_empty = false;
@@ -220,11 +221,5 @@ impl List<'_> {
 
 /// Only an entity beyond the service's limits has no room, in a table without the constraint.
 fn too_large(_: Full) -> Failure {
-    let reason = "An entity is larger than the service's limits allow".to_owned();
-    RequestError::Internal { reason }.into()
-}
-
-fn unexpected() -> Failure {
-    let reason = "query_page_chunks returned something else than a list".to_owned();
-    RequestError::Internal { reason }.into()
+    Failure::internal("An entity is larger than the service's limits allow")
 }
