@@ -30,39 +30,22 @@ const STYLES: &[&str] = &[
     include_str!("page/home.css"),
     include_str!("page/import.css"),
 ];
+/// The modules of these names, each with its text.
+macro_rules! modules {
+    ($($name:literal)*) => {
+        &[$((concat!($name, ".js"), include_str!(concat!("page/", $name, ".js")))),*]
+    };
+}
+
 /// The modules that begin the calls for which the page waits. They are so small that the calls begin while a browser still reads the others.
-const EARLY: &[(&str, &str)] = &[
-    ("api.js", include_str!("page/api.js")),
-    ("route.js", include_str!("page/route.js")),
-    ("memory.js", include_str!("page/memory.js")),
-    ("early.js", include_str!("page/early.js")),
-];
+const EARLY: &[(&str, &str)] = modules! {
+    "api" "route" "memory" "early"
+};
 /// The other modules. Each stands behind those that it imports.
-const MAIN: &[(&str, &str)] = &[
-    ("dom.js", include_str!("page/dom.js")),
-    ("icons.js", include_str!("page/icons.js")),
-    ("menu.js", include_str!("page/menu.js")),
-    ("panel.js", include_str!("page/panel.js")),
-    ("tables.js", include_str!("page/tables.js")),
-    ("columns.js", include_str!("page/columns.js")),
-    ("filters.js", include_str!("page/filters.js")),
-    ("colours.js", include_str!("page/colours.js")),
-    ("filter.js", include_str!("page/filter.js")),
-    ("explain.js", include_str!("page/explain.js")),
-    ("values.js", include_str!("page/values.js")),
-    ("grid.js", include_str!("page/grid.js")),
-    ("entity.js", include_str!("page/entity.js")),
-    ("cell.js", include_str!("page/cell.js")),
-    ("bulk.js", include_str!("page/bulk.js")),
-    ("import.js", include_str!("page/import.js")),
-    ("entities.js", include_str!("page/entities.js")),
-    ("plots.js", include_str!("page/plots.js")),
-    ("partitions.js", include_str!("page/partitions.js")),
-    ("design.js", include_str!("page/design.js")),
-    ("sample.js", include_str!("page/sample.js")),
-    ("home.js", include_str!("page/home.js")),
-    ("main.js", include_str!("page/main.js")),
-];
+const MAIN: &[(&str, &str)] = modules! {
+    "dom" "icons" "menu" "panel" "tables" "columns" "filters" "colours" "filter" "explain" "values" "grid"
+    "entity" "cell" "bulk" "import" "entities" "plots" "partitions" "design" "sample" "home" "main"
+};
 
 /// What a page of another version gets for its script. A browser asks for the page itself at each load, and that names the right one.
 const STALE: &str = "location.reload();\n";
