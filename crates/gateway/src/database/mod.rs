@@ -23,5 +23,5 @@ pub use nodes::{Database, Endpoint};
 pub use session::{ChangeFeed, Page, PageSink, Session, Swept, check_table_name, column};
 pub use standbys::{OF_CITUS, Secondary, StandbyStatus};
 pub use statements::{Effect, LIBRARY, Nodes, PROBE, Statement};
-pub use text::{QueryError, failure, query_text};
+pub use text::{failure, query_text};
 pub use types::{Bag, BagParameter, BatchOperation, Parameters, Timestamp};

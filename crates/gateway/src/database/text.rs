@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
-use tokio_postgres::Row;
+use tokio_postgres::{Error, Row};
 
 use super::error::Diagnosis;
 use super::manager::Refusal;
@@ -12,57 +12,43 @@ use super::node::Node;
 use super::types::Parameters;
 use crate::failure::Failure;
 
-/// Why there are no rows.
-#[derive(Debug)]
-pub enum QueryError {
-    /// There is no connection, or no answer in time.
-    Failure(Failure),
-    Postgres(tokio_postgres::Error),
-}
-
 /// Runs a statement on a node, without retries.
 ///
 /// # Errors
-/// See [`QueryError`].
+/// No connection, or no answer in time. The error inside is PostgreSQL's.
 pub async fn query_text(
     node: &Arc<Node>,
     sql: &str,
     parameters: Parameters<'_>,
     is_read_only: bool,
     deadline: Instant,
-) -> Result<Vec<Row>, QueryError> {
-    let mut lease = match node.connection().await {
-        Ok(lease) => lease,
-        Err(Refusal::Busy) => {
-            let busy = Failure::busy("All connections of the explorer are in use");
-            return Err(QueryError::Failure(busy));
+) -> Result<Result<Vec<Row>, Error>, Failure> {
+    let mut lease = node.connection().await.map_err(|refusal| match refusal {
+        Refusal::Busy => Failure::busy("All connections of the explorer are in use"),
+        Refusal::Away(problem) | Refusal::Unfit(problem) => {
+            Failure::busy(format!("The database cannot be reached: {problem}"))
         }
-        Err(Refusal::Away(problem) | Refusal::Unfit(problem)) => {
-            let away = Failure::busy(format!("The database cannot be reached: {problem}"));
-            return Err(QueryError::Failure(away));
-        }
-    };
+    })?;
     let result = {
         let call = pin!(lease.connection().query_text(sql, parameters, is_read_only));
         timeout_at(deadline, call).await
     };
     match result {
-        Ok(Ok(rows)) => Ok(rows),
-        Ok(Err(error)) => {
-            if Diagnosis::of(&error).connection_lost {
+        Ok(answer) => {
+            if answer.as_ref().is_err_and(|error| Diagnosis::of(error).connection_lost) {
                 lease.discard();
             }
-            Err(QueryError::Postgres(error))
+            Ok(answer)
         }
         Err(_) => {
             Box::pin(lease.cancel()).await;
             lease.discard();
-            Err(QueryError::Failure(Failure::timed_out("The database does not answer")))
+            Err(Failure::timed_out("The database does not answer"))
         }
     }
 }
 
 /// An error of the connection as one of the service.
-pub fn failure(error: &tokio_postgres::Error) -> Failure {
+pub fn failure(error: &Error) -> Failure {
     Diagnosis::of(error).failure
 }

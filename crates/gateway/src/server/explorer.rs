@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
 use crate::config::{Config, ExplorerMode};
-use crate::database::{Node, Parameters, PoolSettings, QueryError, query_text};
+use crate::database::{Node, Parameters, PoolSettings, query_text};
 use crate::failure::Failure;
 use crate::limits::shares::Shares;
 
@@ -85,13 +85,9 @@ impl ExplorerDatabases {
         self.nodes.values().for_each(Node::start);
     }
 
-    fn problem(&self, error: QueryError) -> Problem {
-        let error = match error {
-            QueryError::Failure(failure) => return of_failure(failure),
-            QueryError::Postgres(error) => error,
-        };
+    fn problem(&self, error: &tokio_postgres::Error) -> Problem {
         let Some(error) = error.as_db_error() else {
-            return of_failure(crate::database::failure(&error));
+            return of_failure(crate::database::failure(error));
         };
         let (sqlstate, message, hint) = (error.code(), error.message(), error.hint().map(str::to_owned));
         if let Some(report) = Report::parse(sqlstate.code(), message) {
@@ -163,7 +159,7 @@ impl Databases for ExplorerDatabases {
             let ended = statement
                 .await
                 .map_err(|error| Problem::internal(format!("The statement was not finished: {error}")))?;
-            ended.map_err(|error| self.problem(error))
+            ended.map_err(of_failure)?.map_err(|error| self.problem(&error))
         })
     }
 }
