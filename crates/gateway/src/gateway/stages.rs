@@ -131,7 +131,10 @@ impl Gateway {
 
     /// Takes a request from its head to its response.
     async fn respond(&self, head: &Head, body: Incoming, mut event: Event, echo: Echo) -> Response<Full<Bytes>> {
-        let _active = Active::begin(&self.metrics);
+        self.metrics.active_requests.inc();
+        scopeguard::defer! {
+            self.metrics.active_requests.dec();
+        }
         let target = Target::parse(&head.host, &head.path);
         let tenant = target.as_ref().and_then(|target| self.tenants.get(target.account));
         let mut body = Pending::new(&head.headers, body);
@@ -372,22 +375,6 @@ struct Unsent {
 impl AsRef<[u8]> for Unsent {
     fn as_ref(&self) -> &[u8] {
         &self.body
-    }
-}
-
-/// Counts a request while it is served.
-struct Active<'a>(&'a Metrics);
-
-impl<'a> Active<'a> {
-    fn begin(metrics: &'a Metrics) -> Active<'a> {
-        metrics.active_requests.inc();
-        Active(metrics)
-    }
-}
-
-impl Drop for Active<'_> {
-    fn drop(&mut self) {
-        self.0.active_requests.dec();
     }
 }
 

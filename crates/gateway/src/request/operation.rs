@@ -1,6 +1,7 @@
 //! The operation that a request asks for (semantics 4).
 
 use http::Method;
+use strum::IntoStaticStr;
 use table_service_model::error::RequestError;
 use table_service_model::{access, limits};
 
@@ -10,7 +11,7 @@ use super::resource::{EntityAddress, Misplaced, Resource};
 use super::xml::XML_BYTES;
 
 /// An operation of the service.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
 pub enum Operation {
     QueryTables,
     GetTable(String),
@@ -27,6 +28,7 @@ pub enum Operation {
     MergeEntity(EntityAddress),
     DeleteEntity(EntityAddress),
     /// Delete Table with an endpoint that ends with the name of a table, by mistake.
+    #[strum(serialize = "DeleteEntity")]
     DeleteMisplacedTable(String),
     Batch,
     GetServiceProperties,
@@ -88,24 +90,7 @@ impl Operation {
 
     /// Returns the name for metrics and logs.
     pub fn name(&self) -> &'static str {
-        match self {
-            Operation::QueryTables => "QueryTables",
-            Operation::GetTable(_) => "GetTable",
-            Operation::CreateTable => "CreateTable",
-            Operation::DeleteTable(_) => "DeleteTable",
-            Operation::GetTableAcl(_) => "GetTableAcl",
-            Operation::SetTableAcl(_) => "SetTableAcl",
-            Operation::QueryEntities(_) => "QueryEntities",
-            Operation::GetEntity(_) => "GetEntity",
-            Operation::InsertEntity(_) => "InsertEntity",
-            Operation::ReplaceEntity(_) => "ReplaceEntity",
-            Operation::MergeEntity(_) => "MergeEntity",
-            Operation::DeleteEntity(_) | Operation::DeleteMisplacedTable(_) => "DeleteEntity",
-            Operation::Batch => "Batch",
-            Operation::GetServiceProperties => "GetServiceProperties",
-            Operation::SetServiceProperties => "SetServiceProperties",
-            Operation::GetServiceStats => "GetServiceStats",
-        }
+        self.into()
     }
 
     /// Returns the table of the operation.
