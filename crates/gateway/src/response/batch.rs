@@ -6,7 +6,19 @@ use uuid::Uuid;
 
 use super::reply::Reply;
 
-const DATA_SERVICE_VERSION: &str = "DataServiceVersion";
+/// The headers of a part in the service's order and spelling. Some clients read parts with regular expressions, and old
+/// ones compare names with case.
+const SPELLED: [&str; 7] = [
+    "X-Content-Type-Options",
+    "Cache-Control",
+    "Preference-Applied",
+    "Content-Type",
+    "Location",
+    "DataServiceId",
+    "ETag",
+];
+/// So many of them stand before the DataServiceVersion.
+const BEFORE_VERSION: usize = 3;
 
 /// The response to one operation.
 #[derive(Debug)]
@@ -84,54 +96,24 @@ fn write_part(body: &mut Vec<u8>, part: &Part) {
             status.as_bytes(),
         ],
     );
-    if let Some(id) = content_id {
-        headers(body, &[("Content-ID", id)]);
+    header(body, "Content-ID", content_id.as_ref());
+    let (before, behind) = SPELLED.split_at(BEFORE_VERSION);
+    let others = reply.headers.keys().map(HeaderName::as_str);
+    let others = others.filter(|name| !SPELLED.iter().any(|spelled| spelled.eq_ignore_ascii_case(name)));
+    for name in before {
+        header(body, name, reply.headers.get(*name));
     }
-    let (first, rest) = spelled_in_order(reply);
-    headers(body, &first);
-    write(
-        body,
-        &[DATA_SERVICE_VERSION.as_bytes(), b": ", version.as_bytes(), b"\r\n"],
-    );
-    headers(body, &rest);
+    write(body, &[b"DataServiceVersion: ", version.as_bytes(), b"\r\n"]);
+    for name in behind.iter().copied().chain(others) {
+        header(body, name, reply.headers.get(name));
+    }
     write(body, &[b"\r\n", &reply.body, b"\r\n"]);
 }
 
-type Headers<'r> = Vec<(&'r str, &'r HeaderValue)>;
-
-/// Returns the headers before and after the DataServiceVersion, in the service's order. Some clients read parts with regular
-/// expressions.
-fn spelled_in_order(reply: &Reply) -> (Headers<'_>, Headers<'_>) {
-    const FIRST: [&str; 3] = ["X-Content-Type-Options", "Cache-Control", "Preference-Applied"];
-    const THEN: [&str; 4] = ["Content-Type", "Location", "DataServiceId", "ETag"];
-    let (mut first, mut rest): (Headers<'_>, Headers<'_>) = reply
-        .headers
-        .iter()
-        .map(|(name, value)| (spelled(name), value))
-        .partition(|(name, _)| FIRST.contains(name));
-    let place = |order: &[&str], name: &str| order.iter().position(|other| *other == name).unwrap_or(order.len());
-    first.sort_by_key(|(name, _)| place(&FIRST, name));
-    rest.sort_by_key(|(name, _)| place(&THEN, name));
-    (first, rest)
-}
-
-fn headers(body: &mut Vec<u8>, headers: &[(&str, &HeaderValue)]) {
-    for (name, value) in headers {
+/// Writes a header, if there is one of the name.
+fn header(body: &mut Vec<u8>, name: &str, value: Option<&HeaderValue>) {
+    if let Some(value) = value {
         write(body, &[name.as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
-    }
-}
-
-/// Returns the name of a header in the service's spelling. Old clients compare it with case.
-fn spelled(name: &HeaderName) -> &str {
-    match name.as_str() {
-        "cache-control" => "Cache-Control",
-        "content-type" => "Content-Type",
-        "etag" => "ETag",
-        "location" => "Location",
-        "dataserviceid" => "DataServiceId",
-        "preference-applied" => "Preference-Applied",
-        "x-content-type-options" => "X-Content-Type-Options",
-        other => other,
     }
 }
 
