@@ -6,9 +6,8 @@ use std::sync::{Arc, Once};
 
 use parking_lot::Mutex;
 use table_service_gateway::config::{self, AccountSettings, Config, ConfigError, Settings};
-use table_service_gateway::server::run;
+use table_service_gateway::server::run::{self, StopSignals};
 use table_service_model::access::DEVELOPMENT_ACCOUNT;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cleaner::Cleaner;
 use crate::control::Control;
@@ -31,7 +30,7 @@ pub fn run(options: EmulatorSettings) -> Result<(), String> {
         .build()
         .map_err(|error| error.to_string())?;
     runtime.block_on(async {
-        let signals = Signals::new()?;
+        let signals = StopSignals::new().map_err(|error| error.to_string())?;
         if let Some(process) = options.more.parent {
             parent::watch(process)?;
         }
@@ -75,7 +74,7 @@ async fn run_in(
     installation: Installation,
     owner: ServerUser,
     kept_data: Option<PathBuf>,
-    mut signals: Signals,
+    mut signals: StopSignals,
 ) -> Result<(), String> {
     let installation = installation.for_user(owner, &run_directory.programs())?;
     let settings = postgres::Settings {
@@ -141,29 +140,6 @@ async fn run_in(
         },
         problem = server.ended() => Err(problem),
         () = stopped_early => Ok(()),
-    }
-}
-
-/// The signals that end the emulator in peace.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Signals, String> {
-        let listen = |kind| signal(kind).map_err(|error| error.to_string());
-        Ok(Signals {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn any(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }
 

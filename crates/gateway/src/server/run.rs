@@ -136,7 +136,7 @@ pub async fn run(
 
     // A program that has the gateway in it ends with its terminal.
     let hangup = hook.is_none().then(|| signal(SignalKind::hangup())).transpose()?;
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut signals = StopSignals::new()?;
     let listener = bind("listen", &config.listen).await?;
     let address = listener.local_addr()?;
     if config.loopback_only && !address.ip().is_loopback() {
@@ -233,16 +233,40 @@ pub async fn run(
         response_timeout: config.response_timeout,
     };
     let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        signals.any().await;
         tracing::info!("stopping");
         admin.stopping.store(true, Ordering::Relaxed);
     };
     server.run(stop, config.shutdown_timeout).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The signals that end a program in peace.
+pub struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    /// Takes the signals, which end the program no more by themselves.
+    ///
+    /// # Errors
+    /// If the system does not let this program take them.
+    pub fn new() -> std::io::Result<StopSignals> {
+        Ok(StopSignals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for one of them.
+    pub async fn any(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Reads the certificate for clients again when it has changed, and after SIGHUP, which ends the program if nobody waits for it.
