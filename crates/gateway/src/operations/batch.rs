@@ -10,7 +10,6 @@ use http::{Method, StatusCode};
 use table_service_model::access;
 use table_service_model::batch::Action;
 use table_service_model::error::{RequestError, Stage};
-use table_service_model::etag::IfMatch;
 use table_service_model::json;
 use table_service_model::limits::BATCH_OPERATIONS;
 use table_service_model::table_name::fold;
@@ -204,9 +203,6 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
         }
         Resource::Entity(address) => {
             let condition = if_match(&request.method, &request.headers)?;
-            if let Some(tag) = condition {
-                IfMatch::parse(tag)?;
-            }
             address.check_for_write()?;
             let action = match (verb, condition) {
                 ("PUT", Some(_)) => Action::Replace,

@@ -83,11 +83,7 @@ pub async fn get(
 ) -> Result<Reply, Failure> {
     address.check_for_read()?;
     let select = query.get("$select");
-    let EntityAddress {
-        table,
-        partition_key,
-        row_key,
-    } = address;
+    let [table, partition_key, row_key] = address.parts();
     context.grant.permits_key(partition_key, row_key)?;
     let projection = Projection::parse(select.unwrap_or_default())?;
     let parse = |text: &str| Filter::parse(text, None, context.tenant.filter_dialect);
@@ -143,17 +139,10 @@ pub async fn update(
 ) -> Result<Reply, Failure> {
     check_content_type(context.head.header("content-type"))?;
     let if_match = if_match(&context.head.method, &context.head.headers)?;
-    if let Some(tag) = if_match {
-        IfMatch::parse(tag)?;
-    }
     address.check_for_write()?;
-    let EntityAddress {
-        table,
-        partition_key,
-        row_key,
-    } = address;
+    let [table, partition_key, row_key] = address.parts();
     context.grant.permits_key(partition_key, row_key)?;
-    let keys = [partition_key.as_str(), row_key];
+    let keys = [partition_key, row_key];
     let properties = match on_payload(content.len(), || body::properties(content)) {
         Ok(properties) => properties,
         Err(error) => return Err(Box::pin(found_first(context, table, keys, if_match, error.into())).await),
@@ -211,13 +200,8 @@ pub async fn refuse_misplaced(context: &Context<'_>, table: &str) -> Result<Repl
 pub async fn delete(context: &Context<'_>, address: &EntityAddress) -> Result<Reply, Failure> {
     let if_match = if_match(&context.head.method, &context.head.headers)?;
     let if_match = if_match.ok_or(RequestError::HeaderMissing { name: "If-Match" })?;
-    IfMatch::parse(if_match)?;
     address.check_for_write()?;
-    let EntityAddress {
-        table,
-        partition_key,
-        row_key,
-    } = address;
+    let [table, partition_key, row_key] = address.parts();
     context.grant.permits_key(partition_key, row_key)?;
     context
         .session

@@ -4,6 +4,7 @@ use http::header::AsHeaderName;
 use http::{HeaderMap, Method};
 use table_service_model::Error;
 use table_service_model::error::RequestError;
+use table_service_model::etag::IfMatch;
 
 /// The method of classic clients that HTTP does not know.
 pub const MERGE: &str = "MERGE";
@@ -16,7 +17,7 @@ pub fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
 /// Returns the condition of a write: the value of If-Match (semantics 2.2).
 ///
 /// # Errors
-/// For conditions that a write cannot have.
+/// For conditions that a write cannot have, and for a text that is no ETag.
 pub fn if_match<'h>(method: &Method, headers: &'h HeaderMap) -> Result<Option<&'h str>, Error> {
     let given = header(headers, "if-match");
     if headers.contains_key("if-none-match") {
@@ -33,6 +34,7 @@ pub fn if_match<'h>(method: &Method, headers: &'h HeaderMap) -> Result<Option<&'
             value: "more than one".to_owned(),
         });
     }
+    given.map(IfMatch::parse).transpose()?;
     Ok(given)
 }
 

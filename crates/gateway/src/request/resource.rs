@@ -125,6 +125,11 @@ impl Resource {
 }
 
 impl EntityAddress {
+    /// Returns the table, the PartitionKey and the RowKey.
+    pub fn parts(&self) -> [&str; 3] {
+        [&self.table, &self.partition_key, &self.row_key]
+    }
+
     /// Refuses keys that no entity can have, for an operation that writes (semantics 1.3).
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::ext::ReasonPhrase;
-use serde::Serialize;
+use serde_json::json;
 use table_service_model::Code;
 use table_service_model::error::Stage;
 use table_service_model::json::Metadata;
@@ -80,30 +80,9 @@ fn is_for_the_client(code: Code) -> bool {
 
 /// Returns the payload of an error in JSON. The message has its id and time already.
 pub fn json(code: Code, message: &str) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Document<'a> {
-        #[serde(rename = "odata.error")]
-        error: Body<'a>,
-    }
-    #[derive(Serialize)]
-    struct Body<'a> {
-        code: &'a str,
-        message: Message<'a>,
-    }
-    #[derive(Serialize)]
-    struct Message<'a> {
-        lang: &'a str,
-        value: &'a str,
-    }
-    let document = Document {
-        error: Body {
-            code: code.as_str(),
-            message: Message {
-                lang: "en-US",
-                value: message,
-            },
-        },
-    };
+    let document = json!({
+        "odata.error": { "code": code.as_str(), "message": { "lang": "en-US", "value": message } }
+    });
     serde_json::to_vec(&document).unwrap_or_default()
 }
 
