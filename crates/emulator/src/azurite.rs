@@ -12,6 +12,7 @@ use crate::settings::{CommonOptions, EmulatorSettings};
 
 /// The names of the commands, and of this program where it stands for one of them.
 pub const TABLE: &str = "azurite-table";
+/// The name of the command that serves blobs and queues too.
 pub const ALL: &str = "azurite";
 /// The directory of the tables, in that of --location.
 const DATA: &str = "table-service-emulator";

@@ -11,6 +11,7 @@ use crate::run_directory;
 pub struct Cleaner(Child);
 
 impl Cleaner {
+    /// Starts the cleaner of a directory.
     pub fn start(directory: &Path) -> Result<Cleaner, String> {
         let program = std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
         // In a process group of its own, no Ctrl-C reaches it. Under the name of azurite-table, the program would take other arguments.

@@ -44,6 +44,7 @@ pub struct CommandLine {
     pub more: CommonOptions,
 }
 
+/// The ports of the emulator.
 #[derive(Debug, Args)]
 pub struct Ports {
     /// Where to listen for clients; 0 takes a free port
@@ -88,6 +89,7 @@ fn option_of(setting: &str) -> Option<String> {
     Some(option.to_owned())
 }
 
+/// What the program does in place of an emulator, or as another one.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Succeed if the emulator on this machine with these ports is ready for clients

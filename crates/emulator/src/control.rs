@@ -29,6 +29,7 @@ const FAULTS_TIME: Duration = Duration::from_secs(10);
 /// The time limit of a reset, for each account.
 const RESET_TIME: Duration = Duration::from_secs(30);
 
+/// The hook of an emulator.
 pub struct Control {
     pub faults: Faults,
     /// Whether the tables are kept, so that nothing may reset them.

@@ -66,12 +66,14 @@ impl Messages {
         }
     }
 
+    /// Announces that the emulator is ending.
     pub fn closes(&self) {
         for service in self.services() {
             say(&format!("Azurite {service} service is closing..."));
         }
     }
 
+    /// Announces that it has ended.
     pub fn closed(&self) {
         for service in self.services() {
             say(&format!("Azurite {service} service successfully closed"));

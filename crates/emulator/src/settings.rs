@@ -9,6 +9,7 @@ use crate::faults::FaultSettings;
 use crate::messages::Messages;
 use crate::other_services::OtherService;
 
+/// The settings of an emulator.
 #[derive(Debug)]
 pub struct EmulatorSettings {
     /// The settings of the gateway. Its accounts have no databases yet; without accounts the development account is served.

@@ -76,6 +76,7 @@ impl Problem {
         self
     }
 
+    /// Returns the answer that the page shows as this problem.
     pub fn answer(&self) -> Response<Body> {
         let json = serde_json::json!({ "error": self });
         with(self.status, "application/json", full(json.to_string()))
@@ -94,6 +95,7 @@ pub fn with(status: StatusCode, content_type: &'static str, body: Body) -> Respo
     response
 }
 
+/// Returns an answer in JSON.
 pub fn json(answer: &impl Serialize) -> Response<Body> {
     let text = serde_json::to_vec(answer).unwrap_or_default();
     with(StatusCode::OK, "application/json", full(text))

@@ -60,6 +60,7 @@ pub struct Part {
     head: Option<String>,
 }
 
+/// Returns the delimiter of a file that names none.
 pub fn comma() -> char {
     ','
 }

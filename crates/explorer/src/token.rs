@@ -23,6 +23,7 @@ impl Token {
         Ok(Token(URL_SAFE_NO_PAD.encode(bytes)))
     }
 
+    /// Returns the text, which is a secret.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -76,6 +76,7 @@ impl Failure {
         matches!(self.status().as_u16(), 404 | 409 | 412)
     }
 
+    /// Returns the status of its code in HTTP.
     pub fn status(&self) -> http::StatusCode {
         http::StatusCode::from_u16(self.code.http_status()).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR)
     }

@@ -11,6 +11,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// Makes a full bucket.
     pub fn full(limit: u32, now: Instant) -> Bucket {
         Bucket {
             left: f64::from(limit),

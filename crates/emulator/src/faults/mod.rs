@@ -47,12 +47,14 @@ struct State {
 }
 
 impl Faults {
+    /// Makes faults, and forgets no request, because there was none.
     pub fn new(settings: FaultSettings) -> Faults {
         let faults = Faults::default();
         faults.set(settings);
         faults
     }
 
+    /// Returns the settings that hold now.
     pub fn settings(&self) -> FaultSettings {
         self.state.lock().settings.clone()
     }

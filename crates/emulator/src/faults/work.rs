@@ -33,6 +33,7 @@ impl Work {
         }
     }
 
+    /// Reads the work of a request.
     pub fn of(request: &HookedRequest<'_>) -> Work {
         let HookedRequest {
             tenant,

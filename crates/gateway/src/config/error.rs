@@ -14,6 +14,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
+    /// Makes an error that does not pass by itself.
     pub fn new(setting: impl Into<String>, problem: impl fmt::Display) -> ConfigError {
         ConfigError {
             setting: setting.into(),

@@ -189,6 +189,7 @@ pub struct Settings {
     pub bearer: Option<BearerSettings>,
 }
 
+/// The form of the log's lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {

@@ -56,6 +56,7 @@ pub struct Config {
     pub log_file: Option<PathBuf>,
 }
 
+/// An account, with its database.
 #[derive(Debug)]
 pub struct AccountConfig {
     pub account: Account,
@@ -70,6 +71,7 @@ pub struct AccountConfig {
     pub bearer: Option<BearerSettings>,
 }
 
+/// The files that TLS for clients needs.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
     pub certificate: PathBuf,

@@ -28,6 +28,7 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// Takes the body of a request, of which nothing was read.
     pub fn new(headers: &HeaderMap, body: Incoming) -> Pending {
         Pending {
             incoming: Some(body).filter(|body| !body.is_end_stream()),

@@ -35,6 +35,7 @@ struct State {
 }
 
 impl HeadMeter {
+    /// Makes a meter for a new connection.
     pub fn new(budget: Arc<Shares>) -> HeadMeter {
         HeadMeter(Arc::new(Mutex::new(State {
             budget,
@@ -87,6 +88,7 @@ pub struct HeadLimited<S> {
 }
 
 impl<S> HeadLimited<S> {
+    /// Counts what is read from a stream.
     pub fn new(stream: S, head: HeadMeter) -> HeadLimited<S> {
         HeadLimited { stream, head }
     }

@@ -137,6 +137,7 @@ pub struct StrictHeads<S> {
 }
 
 impl<S> StrictHeads<S> {
+    /// Reads a stream from the beginning of a head.
     pub fn new(stream: S, next: NextBody) -> StrictHeads<S> {
         StrictHeads {
             stream,

@@ -17,6 +17,7 @@ pub struct SelfWaking<F> {
 }
 
 impl<F: Future + Unpin> SelfWaking<F> {
+    /// Makes such a future of any other one.
     pub fn new(future: F) -> SelfWaking<F> {
         SelfWaking { future, own: None }
     }

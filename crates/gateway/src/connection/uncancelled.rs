@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 pub struct Uncancelled<T: Send + 'static>(Option<Pin<Box<dyn Future<Output = T> + Send>>>);
 
 impl<T: Send> Uncancelled<T> {
+    /// Begins nothing: the work begins when it is polled.
     pub fn new(work: impl Future<Output = T> + Send + 'static) -> Uncancelled<T> {
         Uncancelled(Some(Box::pin(work)))
     }

@@ -18,6 +18,7 @@ pub struct WriteLimited<S> {
 }
 
 impl<S> WriteLimited<S> {
+    /// Limits the time of each answer that is written to a stream.
     pub fn new(stream: S, limit: Duration) -> WriteLimited<S> {
         WriteLimited {
             stream,

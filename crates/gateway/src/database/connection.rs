@@ -419,6 +419,7 @@ impl Connector {
         self.of_several(0)
     }
 
+    /// Returns the name of the server, for logs.
     pub fn name(&self) -> &str {
         &self.server.name
     }

@@ -56,6 +56,7 @@ impl Diagnosis {
         self.failure = Failure::busy(problem);
     }
 
+    /// Finds out what an error of the driver means.
     pub fn of(error: &tokio_postgres::Error) -> Diagnosis {
         match error.as_db_error() {
             Some(error) => Diagnosis::of_statement(error),

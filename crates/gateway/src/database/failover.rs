@@ -49,6 +49,7 @@ enum Target {
 }
 
 impl Failover {
+    /// Makes the state of servers of which nothing is known.
     pub fn new(servers: Vec<Connector>, secondary: Option<Arc<Secondary>>) -> Arc<Failover> {
         let count = servers.len();
         Arc::new(Failover {
@@ -80,6 +81,7 @@ impl Failover {
         }
     }
 
+    /// Returns the server of a number.
     pub fn server(&self, index: usize) -> Option<&Connector> {
         self.servers.get(index)
     }

@@ -68,6 +68,7 @@ pub enum Begin {
 }
 
 impl GroupedReads {
+    /// Lets a read lead a group, or wait for one.
     pub fn begin(self: &Arc<Self>, keys: EntityAddress<'_>) -> Begin {
         let mut reads = self.0.lock();
         let now = Instant::now();

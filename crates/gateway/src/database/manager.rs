@@ -80,6 +80,7 @@ pub struct Manager {
 }
 
 impl Manager {
+    /// Makes a manager that has no connection.
     pub fn new(reach: Reach, some_have_grown: Arc<AtomicBool>) -> Manager {
         Manager { reach, some_have_grown }
     }

@@ -389,6 +389,7 @@ impl Node {
         Ok(answer)
     }
 
+    /// Returns the state of the node and of its pool, for the metrics.
     pub fn status(&self) -> NodeStatus {
         let status = self.pool.status();
         NodeStatus {
@@ -411,10 +412,12 @@ impl Node {
 }
 
 impl Lease {
+    /// Returns the node that the connection leads to.
     pub fn node(&self) -> &Arc<Node> {
         &self.load.0
     }
 
+    /// Returns the connection.
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.object
     }

@@ -48,6 +48,7 @@ pub enum Endpoint {
 }
 
 impl Database {
+    /// Makes the database of these nodes. The others are not asked until they are known to be members.
     pub fn new(first: Arc<Node>, others: Vec<Arc<Node>>) -> Database {
         for node in &others {
             node.doubt("it is not known yet whether it is a member".to_owned());

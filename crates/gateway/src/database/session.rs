@@ -62,6 +62,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
+    /// For a request to the primary endpoint, or for work without a request.
     pub fn new(database: &'a Database, deadline: Instant) -> Session<'a> {
         Session::at(Endpoint::Primary, database, deadline)
     }
@@ -322,11 +323,13 @@ impl<'a> Session<'a> {
         column(row, 0)
     }
 
+    /// Creates a table.
     pub async fn create_table(&self, name: &str) -> Result<(), Failure> {
         check_table_name(name)?;
         self.rows(Statement::CreateTable, &[&name]).await.map(drop)
     }
 
+    /// Deletes a table with all its entities.
     pub async fn delete_table(&self, name: &str) -> Result<(), Failure> {
         // The service does not check names here (semantics 1.2).
         if check_table_name(name).is_err() {
@@ -438,6 +441,7 @@ impl<'a> Session<'a> {
             .await
     }
 
+    /// Deletes an entity whose ETag is this one, or any.
     pub async fn delete_entity(
         &self,
         table: &str,
@@ -493,6 +497,7 @@ impl<'a> Session<'a> {
         json(&rows)
     }
 
+    /// Replaces the policies of a table.
     pub async fn set_access_policies(&self, table: &str, policies: String) -> Result<(), Failure> {
         check_table_name(table)?;
         let policies = json_parameter(policies)?;
@@ -507,6 +512,7 @@ impl<'a> Session<'a> {
         json(&rows)
     }
 
+    /// Changes the properties of the service that the JSON has.
     pub async fn set_service_properties(&self, properties: String) -> Result<(), Failure> {
         let properties = json_parameter(properties)?;
         self.rows(Statement::SetServiceProperties, &[&properties])

@@ -26,6 +26,7 @@ pub struct StandbyStatus {
 }
 
 impl Secondary {
+    /// Makes the state of standbys of which nothing is known.
     pub fn new(names: Vec<String>, max_staleness: Option<Duration>) -> Secondary {
         let limit = max_staleness.map(|limit| i64::try_from(limit.as_micros()).unwrap_or(i64::MAX));
         Secondary {
@@ -53,6 +54,7 @@ impl Secondary {
         self.tell(index, probe.err());
     }
 
+    /// Returns whether a standby may serve reads, by its last probe.
     pub fn is_serving(&self, index: usize) -> bool {
         self.rules.lock().state(index).is_ok()
     }
@@ -83,6 +85,7 @@ impl Secondary {
         self.rules.lock().peek()
     }
 
+    /// Returns the state of a standby, for the metrics.
     pub fn status(&self, index: usize) -> StandbyStatus {
         let rules = self.rules.lock();
         let lag = rules.behind(index).and_then(|lag| u64::try_from(lag).ok());

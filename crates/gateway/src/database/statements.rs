@@ -3,6 +3,7 @@
 
 /// Begins and ends a statement of the explorer that may only read.
 pub const BEGIN_READ_ONLY: &str = "BEGIN TRANSACTION READ ONLY";
+/// Ends a transaction that only reads.
 pub const ROLLBACK: &str = "ROLLBACK";
 
 /// Asks whether a server is in recovery.
@@ -62,20 +63,24 @@ macro_rules! statements {
         }
 
         impl Statement {
+            /// Each of them once.
             pub const ALL: [Statement; [$(Statement::$name),*].len()] = [$(Statement::$name),*];
 
+            /// Returns its text.
             pub const fn sql(self) -> &'static str {
                 match self {
                     $(Statement::$name => $sql,)*
                 }
             }
 
+            /// Returns the nodes that can execute it.
             pub const fn nodes(self) -> Nodes {
                 match self {
                     $(Statement::$name => Nodes::$nodes,)*
                 }
             }
 
+            /// Returns whether it writes.
             pub const fn effect(self) -> Effect {
                 match self {
                     $(Statement::$name => Effect::$effect,)*

@@ -58,6 +58,7 @@ impl Buffer {
         self.bytes.truncate(length);
     }
 
+    /// Returns the bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

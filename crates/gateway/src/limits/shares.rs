@@ -246,6 +246,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Share {
+    /// Returns how much it is.
     pub fn amount(&self) -> usize {
         self.amount
     }

@@ -26,6 +26,7 @@ pub struct Event {
 }
 
 impl Event {
+    /// Begins the record when the head of the request has arrived.
     pub fn begin(id: Uuid) -> Event {
         Event {
             id,

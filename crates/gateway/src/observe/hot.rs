@@ -13,6 +13,7 @@ const HALF_LIFE: Duration = Duration::from_secs(60);
 /// Account, table and partition.
 pub type Partition = (String, String, String);
 
+/// The sketch.
 #[derive(Debug)]
 pub struct HotPartitions {
     /// By the hash of the partition, so that counting a known partition copies no texts. The hash has a key that is random

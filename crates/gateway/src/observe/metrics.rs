@@ -91,6 +91,7 @@ impl Default for Durations {
 }
 
 impl Metrics {
+    /// Counts an answered request.
     pub fn count(&self, event: &Event, outcome: &Outcome<'_>) {
         let Event { operation, .. } = *event;
         let code = outcome.error.map_or("", |(code, _)| code.as_str());

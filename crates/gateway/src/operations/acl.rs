@@ -8,12 +8,14 @@ use crate::request::body::text;
 use crate::request::xml;
 use crate::response::Reply;
 
+/// Executes Get Table ACL.
 pub async fn get(context: &Context<'_>, table: &str) -> Result<Reply, Failure> {
     let json = context.session.get_access_policies(table).await?;
     let policies = AccessPolicies::from_json(&json)?;
     Ok(Reply::xml(xml::write_policies(&policies)?))
 }
 
+/// Executes Set Table ACL.
 pub async fn set(context: &Context<'_>, table: &str, body: &[u8]) -> Result<Reply, Failure> {
     let policies = xml::read_policies(text(body)?)?;
     context.session.set_access_policies(table, policies.to_json()).await?;

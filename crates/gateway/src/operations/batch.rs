@@ -45,6 +45,7 @@ struct CheckedOperation<'b> {
     prefer: Option<Prefer>,
 }
 
+/// Executes a batch.
 pub async fn execute(context: &Context<'_>, content: &[u8], memory: &mut Share) -> Result<Reply, Failure> {
     match on_payload(content.len(), || {
         batch::read(context.head.header("content-type"), content)

@@ -22,6 +22,7 @@ use crate::request::resource::EntityAddress;
 use crate::request::{body, if_match};
 use crate::response::{DATA_SERVICE_ID, Reply};
 
+/// Executes Insert Entity.
 pub async fn insert(context: &Context<'_>, table: &str, content: &[u8]) -> Result<Reply, Failure> {
     check_content_type(context.head.header("content-type"))?;
     let entity = match on_payload(content.len(), || body::new_entity(content)) {
@@ -75,6 +76,7 @@ pub fn inserted(
         .with_preference(prefer)
 }
 
+/// Executes a query by both keys.
 pub async fn get(
     context: &Context<'_>,
     address: &EntityAddress,
@@ -197,6 +199,7 @@ pub async fn refuse_misplaced(context: &Context<'_>, table: &str) -> Result<Repl
     Err(RequestError::UrlKeyCount.into())
 }
 
+/// Executes Delete Entity.
 pub async fn delete(context: &Context<'_>, address: &EntityAddress) -> Result<Reply, Failure> {
     let if_match = if_match(&context.head.method, &context.head.headers)?;
     let if_match = if_match.ok_or(RequestError::HeaderMissing { name: "If-Match" })?;

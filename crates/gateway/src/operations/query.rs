@@ -31,6 +31,7 @@ use crate::response::odata::Base;
 const NEXT_PARTITION_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
 const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
 
+/// Executes Query Entities, and returns one page.
 pub async fn query(context: &Context<'_>, table: &str, memory: &mut Share) -> Result<Reply, Failure> {
     let query = &context.head.query;
     check_options(query)?;

@@ -17,12 +17,14 @@ use crate::response::Reply;
 const HTTP_DATE: &[BorrowedFormatItem<'_>] =
     format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
 
+/// Executes Get Table Service Properties.
 pub async fn get_properties(context: &Context<'_>) -> Result<Reply, Failure> {
     let json = context.session.get_service_properties().await?;
     let properties = ServiceProperties::from_json(&json)?;
     Ok(Reply::xml(xml::write_properties(&properties)?))
 }
 
+/// Executes Set Table Service Properties.
 pub async fn set_properties(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
     let change = xml::read_properties(text(body)?)?;
     context.session.set_service_properties(change.to_json()).await?;

@@ -18,6 +18,7 @@ use crate::response::{DATA_SERVICE_ID, Reply};
 const PAGE: i64 = 1000;
 const NEXT_TABLE: http::HeaderName = http::HeaderName::from_static("x-ms-continuation-nexttablename");
 
+/// Executes Create Table.
 pub async fn create(context: &Context<'_>, content: &[u8]) -> Result<Reply, Failure> {
     if context.head.headers.contains_key("if-match") || context.head.headers.contains_key("if-none-match") {
         return Err(RequestError::ConditionWithoutEtag.into());
@@ -34,6 +35,7 @@ pub async fn create(context: &Context<'_>, content: &[u8]) -> Result<Reply, Fail
     Ok(reply.with_text(LOCATION, &url).with_preference(context.prefer))
 }
 
+/// Executes Delete Table.
 pub async fn delete(context: &Context<'_>, name: &str) -> Result<Reply, Failure> {
     // Some SDKs send If-Match: * with every DELETE.
     let for_any = context.head.header("if-match").is_none_or(|tag| tag == "*");
@@ -44,6 +46,7 @@ pub async fn delete(context: &Context<'_>, name: &str) -> Result<Reply, Failure>
     Ok(Reply::no_content())
 }
 
+/// Executes a query by the name of a table.
 pub async fn get(context: &Context<'_>, name: &str) -> Result<Reply, Failure> {
     if check_table_name(name).is_err() {
         return Err(Error::EntityNotFound.into());
@@ -63,6 +66,7 @@ fn element(context: &Context<'_>, status: StatusCode, name: &str) -> Reply {
     Reply::json(status, metadata, body)
 }
 
+/// Executes Query Tables, and returns one page.
 pub async fn query(context: &Context<'_>) -> Result<Reply, Failure> {
     let query = &context.head.query;
     check_options(query)?;

@@ -191,6 +191,7 @@ fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, RequestError> {
 }
 
 impl InnerRequest<'_> {
+    /// Returns the value of one of its headers, if it is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }

@@ -101,6 +101,7 @@ impl Element {
         }
     }
 
+    /// Returns the first element of a name in it.
     pub fn child(&self, name: &str) -> Option<&Element> {
         self.children.iter().find(|child| child.name == name)
     }
@@ -179,6 +180,7 @@ fn resolve(reference: &BytesRef<'_>) -> Result<Cow<'static, str>, Error> {
         .ok_or_else(|| invalid("An entity is not known"))
 }
 
+/// Returns `InvalidXmlDocument`.
 pub fn invalid(reason: impl Into<String>) -> Error {
     Error::DocumentInvalid { reason: reason.into() }
 }

@@ -58,6 +58,7 @@ impl Head {
         })
     }
 
+    /// Returns the value of a header, if it is text.
     pub fn header(&self, name: impl AsHeaderName) -> Option<&str> {
         header(&self.headers, name)
     }

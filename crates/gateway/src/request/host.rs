@@ -92,6 +92,7 @@ impl Host {
         self.is_address() || !name.contains('.') || ENDS.iter().any(has_end)
     }
 
+    /// Returns whether it names a port.
     pub fn has_port(&self) -> bool {
         self.text.len() > self.name.len()
     }

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use mediatype::{MediaType, MediaTypeList, Name, names};
 
+/// The type of payloads.
 pub const JSON: MediaType<'_> = MediaType::new(names::APPLICATION, names::JSON);
+/// The type of payloads of old clients, which is refused.
 pub const ATOM: MediaType<'_> =
     MediaType::from_parts(names::APPLICATION, Name::new_unchecked("atom"), Some(names::XML), &[]);
 /// A request within a batch.

@@ -116,6 +116,7 @@ impl Prefer {
         })
     }
 
+    /// Returns the preference as it stands in the header.
     pub fn as_str(self) -> &'static str {
         match self {
             Prefer::ReturnContent => "return-content",

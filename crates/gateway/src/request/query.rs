@@ -19,6 +19,7 @@ impl Query {
         self.pairs().find(|(given, _)| *given == name).map(|(_, value)| value)
     }
 
+    /// Returns all parameters with their values.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }

@@ -13,6 +13,7 @@ use crate::clock::now;
 use crate::failure::Failure;
 use crate::request::negotiation::{Prefer, content_type};
 
+/// The header with the code of an error in XML.
 pub const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 /// Details that the service's message does not have: which property, why, what to do.
 pub const HINT: HeaderName = HeaderName::from_static("x-table-service-hint");

@@ -27,10 +27,12 @@ pub struct Base {
 }
 
 impl Base {
+    /// Returns the URL of a table.
     pub fn table_url(&self, table: &str) -> String {
         format!("{}/{}", self.url, table_path(table))
     }
 
+    /// Returns the URL of an entity.
     pub fn entity_url(&self, table: &str, partition_key: &str, row_key: &str) -> String {
         format!("{}/{}", self.url, entity_path(table, partition_key, row_key))
     }

@@ -10,8 +10,11 @@ use table_service_model::json::Metadata;
 use crate::request::is_version;
 use crate::request::negotiation::{Prefer, content_type};
 
+/// The header with the URL of what was created, where the payload is left out.
 pub const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
+/// The header with the preference that was respected.
 pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+/// The header that keeps browsers from guessing the type of a payload.
 pub const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
@@ -42,6 +45,7 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// Returns a response with a status alone.
     pub fn new(status: StatusCode) -> Reply {
         Reply {
             status,
@@ -78,6 +82,7 @@ impl Reply {
         Reply::new(StatusCode::NO_CONTENT).of_data()
     }
 
+    /// Returns a document of XML.
     pub fn xml(body: String) -> Reply {
         Reply::new(StatusCode::OK)
             .with(CONTENT_TYPE, HeaderValue::from_static("application/xml"))
@@ -90,6 +95,7 @@ impl Reply {
             .with(NOSNIFF, HeaderValue::from_static("nosniff"))
     }
 
+    /// Adds a header.
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Reply {
         self.headers.insert(name, value);
         self
@@ -103,6 +109,7 @@ impl Reply {
         }
     }
 
+    /// Adds the preference that was respected.
     pub fn with_preference(self, prefer: Option<Prefer>) -> Reply {
         match prefer {
             Some(prefer) => self.with(PREFERENCE_APPLIED, HeaderValue::from_static(prefer.as_str())),
@@ -145,6 +152,7 @@ pub struct Echo {
 }
 
 impl Echo {
+    /// Takes them from the headers of a request.
     pub fn of(request: &HeaderMap) -> Echo {
         Echo {
             version: request
