@@ -101,16 +101,6 @@ impl Tenants {
         tenant.bearer.as_ref()
     }
 
-    /// Returns the number of accounts.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns whether there is no account.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns all accounts, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Tenant>> {
         self.0.values()

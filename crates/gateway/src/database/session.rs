@@ -79,19 +79,13 @@ impl<'a> Session<'a> {
     }
 
     /// For calls on one partition, which go to the node that has it.
-    fn of_partition(&self, table: &str, partition_key: &str) -> Session<'a> {
-        Session {
-            owner: self.database.owner(table, partition_key),
-            ..*self
-        }
-    }
-
-    /// For a page, which may be of one partition.
-    fn of_page(&self, page: &Page<'_>) -> Session<'a> {
-        match page.partition {
-            Some(partition_key) => self.of_partition(page.table, partition_key),
-            None => *self,
-        }
+    ///
+    /// # Errors
+    /// Those of [`check_table_name`].
+    fn of_partition(&self, table: &str, partition_key: &str) -> Result<Session<'a>, Failure> {
+        check_table_name(table)?;
+        let owner = self.database.owner(table, partition_key);
+        Ok(Session { owner, ..*self })
     }
 
     /// Runs a statement and returns its rows when PostgreSQL has confirmed that its transaction is complete.
@@ -111,7 +105,11 @@ impl<'a> Session<'a> {
 
     /// Reads a page into a sink, as a stream: neither the gateway nor the database has all of it in memory before.
     pub async fn page(&self, page: &Page<'_>, sink: &mut impl PageSink) -> Result<(), Failure> {
-        let mut session = self.of_page(page);
+        // It may be of one partition.
+        let mut session = match page.partition {
+            Some(partition_key) => self.of_partition(page.table, partition_key)?,
+            None => *self,
+        };
         let mut retries = Retries::default();
         loop {
             match Box::pin(session.attempt_page(page, sink)).await {
@@ -430,15 +428,13 @@ impl<'a> Session<'a> {
         properties: &PropertiesBuf,
         if_match: Option<&str>,
     ) -> Result<String, Failure> {
-        check_table_name(table)?;
         let bag = BagParameter(properties);
         let parameters: Parameters<'_> = match &if_match {
             Some(tag) => &[&table, &partition_key, &row_key, &bag, tag],
             None => &[&table, &partition_key, &row_key, &bag],
         };
-        self.of_partition(table, partition_key)
-            .value(statement, parameters)
-            .await
+        let session = self.of_partition(table, partition_key)?;
+        session.value(statement, parameters).await
     }
 
     /// Deletes an entity whose ETag is this one, or any.
@@ -449,9 +445,8 @@ impl<'a> Session<'a> {
         row_key: &str,
         if_match: &str,
     ) -> Result<(), Failure> {
-        check_table_name(table)?;
         let parameters: Parameters<'_> = &[&table, &partition_key, &row_key, &if_match];
-        let session = self.of_partition(table, partition_key);
+        let session = self.of_partition(table, partition_key)?;
         session.rows(Statement::DeleteEntity, parameters).await.map(drop)
     }
 
@@ -462,19 +457,16 @@ impl<'a> Session<'a> {
         partition_key: &str,
         operations: &[BatchOperation<'_>],
     ) -> Result<Vec<Option<String>>, Failure> {
-        check_table_name(table)?;
-        let rows = self
-            .of_partition(table, partition_key)
-            .rows(Statement::ExecuteBatch, &[&table, &partition_key, &operations])
-            .await?;
+        let session = self.of_partition(table, partition_key)?;
+        let parameters: Parameters<'_> = &[&table, &partition_key, &operations];
+        let rows = session.rows(Statement::ExecuteBatch, parameters).await?;
         rows.iter().map(|row| column(row, 0)).collect()
     }
 
     /// The entity with these keys: [`column`] 0 is its Timestamp, 1 its bag.
     pub async fn get_entity(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
-        check_table_name(table)?;
         let keys = [table, partition_key, row_key];
-        let session = self.of_partition(table, partition_key);
+        let session = self.of_partition(table, partition_key)?;
         let rows = session
             .retried(Statement::GetEntity, |session| async move { session.read(keys).await })
             .await?;
@@ -483,9 +475,8 @@ impl<'a> Session<'a> {
 
     /// The version of the entity with these keys: [`column`] 0 is its Timestamp.
     pub async fn get_version(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
-        check_table_name(table)?;
         let keys = [table, partition_key, row_key];
-        let session = self.of_partition(table, partition_key);
+        let session = self.of_partition(table, partition_key)?;
         let rows = session.rows(Statement::GetVersion, &parameters(&keys)).await?;
         Ok(rows.into_iter().next())
     }

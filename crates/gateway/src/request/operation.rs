@@ -103,11 +103,7 @@ impl Operation {
             | Operation::QueryEntities(table)
             | Operation::InsertEntity(table)
             | Operation::DeleteMisplacedTable(table) => Some(table),
-            Operation::GetEntity(address)
-            | Operation::ReplaceEntity(address)
-            | Operation::MergeEntity(address)
-            | Operation::DeleteEntity(address) => Some(&address.table),
-            _ => None,
+            _ => self.address().map(|address| address.table.as_str()),
         }
     }
 
