@@ -205,7 +205,11 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
     let unfinished = parent.join(format!("{prefix}{}", std::process::id()));
     owned(&unfinished, settings.owner)?;
     // Also if this is interrupted, which ends initdb before.
-    let _removed = Removed(&unfinished);
+    scopeguard::defer! {
+        if unfinished.exists() {
+            remove_tree(&unfinished);
+        }
+    }
     let mut command = Command::from(installation.program("initdb", settings.owner));
     command
         .args(["-U", "postgres", "-A", "trust", "-E", "UTF8"])
@@ -235,17 +239,6 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
         files::sync_names(parent).map_err(of_data)?;
     }
     Ok(())
-}
-
-/// A directory that is removed, unless it has got another name.
-struct Removed<'p>(&'p Path);
-
-impl Drop for Removed<'_> {
-    fn drop(&mut self) {
-        if self.0.exists() {
-            remove_tree(self.0);
-        }
-    }
 }
 
 /// Waits for the end of the server that an emulator of these data has left: its cleaner stops it.

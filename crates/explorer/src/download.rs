@@ -59,7 +59,7 @@ enum Format {
 
 struct Ticket {
     export: Export,
-    form: Form,
+    columns: Option<Names>,
     until: Instant,
 }
 
@@ -86,7 +86,7 @@ impl Downloads {
             token: None,
             is_over: false,
         };
-        let form = export.form().await?;
+        let columns = export.columns().await?;
         let busy = |message: String| Problem::new(Code::ServerBusy, message, None);
         let name = Token::new().map_err(busy)?.expose().to_owned();
         let mut tickets = self.0.lock();
@@ -97,7 +97,7 @@ impl Downloads {
         }
         let ticket = Ticket {
             export,
-            form,
+            columns,
             until: now + VALID,
         };
         tickets.insert(name.clone(), ticket);
@@ -114,7 +114,9 @@ impl Downloads {
             let hint = "A path of a download works once, for 30 seconds. Export again.".to_owned();
             Problem::new(Code::ResourceNotFound, "There is no such download.", Some(hint))
         })?;
-        let Ticket { mut export, form, .. } = ticket;
+        let Ticket {
+            mut export, columns, ..
+        } = ticket;
         let (ending, content_type) = match export.request.format {
             Format::Jsonl => ("jsonl", "application/x-ndjson"),
             Format::Csv => ("csv", "text/csv; charset=utf-8"),
@@ -129,7 +131,7 @@ impl Downloads {
         // An error of the first page is an answer. One of a later page cuts the download.
         let first = export.rows(TOP).await?;
         let (sender, mut receiver) = mpsc::channel::<io::Result<Bytes>>(1);
-        tokio::spawn(export.send(form, first, sender));
+        tokio::spawn(export.send(columns, first, sender));
         let parts = poll_fn(move |context| receiver.poll_recv(context));
         let body = StreamBody::new(parts.map_ok(Frame::data)).boxed_unsync();
         let mut response = with(StatusCode::OK, content_type, body);
@@ -148,14 +150,6 @@ struct Export {
     is_over: bool,
 }
 
-/// The form of exported entities.
-enum Form {
-    /// Each as a line of JSON.
-    Lines,
-    /// As Azure Storage Explorer has them, with columns for these properties.
-    Csv(Names),
-}
-
 impl Export {
     /// Returns the rows of the next page.
     async fn rows(&mut self, top: &str) -> Result<Vec<Row>, Problem> {
@@ -172,18 +166,15 @@ impl Export {
         Ok(rows)
     }
 
-    /// Returns the form of the entities. The export is at its beginning afterwards.
-    async fn form(&mut self) -> Result<Form, Problem> {
-        let form = match self.request.format {
-            Format::Jsonl => {
-                self.rows("1").await?;
-                Form::Lines
-            }
-            Format::Csv => Form::Csv(self.names().await?),
+    /// Returns the columns of CSV; none for lines of JSON. The export is at its beginning afterwards.
+    async fn columns(&mut self) -> Result<Option<Names>, Problem> {
+        let columns = match self.request.format {
+            Format::Jsonl => self.rows("1").await.map(|_| None)?,
+            Format::Csv => Some(self.names().await?),
         };
         self.token = None;
         self.is_over = false;
-        Ok(form)
+        Ok(columns)
     }
 
     /// Returns the names of the properties of all entities.
@@ -207,8 +198,8 @@ impl Export {
     }
 
     /// Sends the rows of the first page, and page by page what follows. A page is read when the one before is on its way.
-    async fn send(mut self, form: Form, first: Vec<Row>, sender: mpsc::Sender<io::Result<Bytes>>) {
-        if let Err(problem) = self.send_pages(&form, first, &sender).await {
+    async fn send(mut self, columns: Option<Names>, first: Vec<Row>, sender: mpsc::Sender<io::Result<Bytes>>) {
+        if let Err(problem) = self.send_pages(columns.as_ref(), first, &sender).await {
             tracing::warn!(?problem, "an export of the explorer was cut");
             let cut = io::Error::other("the export was cut");
             // The client may have gone.
@@ -218,17 +209,17 @@ impl Export {
 
     async fn send_pages(
         &mut self,
-        form: &Form,
+        columns: Option<&Names>,
         mut page: Vec<Row>,
         sender: &mpsc::Sender<io::Result<Bytes>>,
     ) -> Result<(), Problem> {
         let mut text = Vec::new();
-        if let Form::Csv(names) = form {
+        if let Some(names) = columns {
             names.write_header(&mut writer(&mut text, b',', ROW)).map_err(failed)?;
         }
         loop {
             for row in page {
-                form.line(&mut text, &row)?;
+                line(&mut text, columns, &row)?;
                 if text.len() >= PART && sender.send(Ok(std::mem::take(&mut text).into())).await.is_err() {
                     return Ok(());
                 }
@@ -243,23 +234,21 @@ impl Export {
     }
 }
 
-impl Form {
-    /// Appends the line of a row that has an entity.
-    fn line(&self, text: &mut Vec<u8>, row: &Row) -> Result<(), Problem> {
-        let Some(json) = json(row)? else { return Ok(()) };
-        let Form::Csv(names) = self else {
-            text.extend_from_slice(json.as_bytes());
-            text.push(b'\n');
-            return Ok(());
-        };
-        let parsed = parse_entity(json).map_err(|error| failed(error.report()))?;
-        refuse_formulas(&parsed)?;
-        let entity = parsed.as_entity();
-        if !names.have(&entity) {
-            return Err(Problem::input("An entity was changed while the table was exported."));
-        }
-        names.write(&mut writer(text, b',', ROW), &entity).map_err(failed)
+/// Appends the line of a row that has an entity: JSON, or CSV with these columns.
+fn line(text: &mut Vec<u8>, columns: Option<&Names>, row: &Row) -> Result<(), Problem> {
+    let Some(json) = json(row)? else { return Ok(()) };
+    let Some(names) = columns else {
+        text.extend_from_slice(json.as_bytes());
+        text.push(b'\n');
+        return Ok(());
+    };
+    let parsed = parse_entity(json).map_err(|error| failed(error.report()))?;
+    refuse_formulas(&parsed)?;
+    let entity = parsed.as_entity();
+    if !names.have(&entity) {
+        return Err(Problem::input("An entity was changed while the table was exported."));
     }
+    names.write(&mut writer(text, b',', ROW), &entity).map_err(failed)
 }
 
 /// Returns the entity of a row as JSON, or `None` for a row that has only a token.
