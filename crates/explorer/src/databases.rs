@@ -9,11 +9,8 @@ use crate::answer::Problem;
 
 /// The databases of the accounts.
 pub trait Databases: Send + Sync {
-    /// Returns the names of the accounts, in the order in which the page lists them.
-    fn accounts(&self) -> &[String];
-
-    /// Returns the key of an account if it is the public one of development, which is no secret.
-    fn public_key(&self, account: &str) -> Option<&'static str>;
+    /// Returns the accounts, in the order in which the page lists them.
+    fn accounts(&self) -> &[Account];
 
     /// Returns whether statements may write.
     fn can_write(&self) -> bool;
@@ -23,6 +20,13 @@ pub trait Databases: Send + Sync {
 
     /// Runs a statement in the database of an account, as a transaction of its own. It ends even if the caller has gone.
     fn rows(&self, account: &str, sql: &'static str, parameters: Vec<Option<String>>) -> Rows<'_>;
+}
+
+/// An account, as the page lists it.
+pub struct Account {
+    pub name: String,
+    /// Its key if that is the public one of development, which is no secret.
+    pub public_key: Option<&'static str>,
 }
 
 /// The rows of a statement, or why there are none.

@@ -200,12 +200,13 @@ impl Explorer {
     /// Returns the accounts, and whether the page may change them: the first call of the page.
     fn accounts(&self) -> Response<Body> {
         let accounts = self.databases.accounts();
-        let keys: serde_json::Map<_, _> = accounts
+        let names: Vec<&str> = accounts.iter().map(|account| account.name.as_str()).collect();
+        let keys = accounts
             .iter()
-            .filter_map(|account| Some((account.clone(), self.databases.public_key(account)?.into())))
-            .collect();
+            .filter_map(|account| Some((account.name.clone(), account.public_key?.into())));
+        let keys: serde_json::Map<_, _> = keys.collect();
         json(&serde_json::json!({
-            "accounts": accounts,
+            "accounts": names,
             "clients": self.clients,
             "keys": keys,
             "canWrite": self.databases.can_write(),

@@ -18,5 +18,5 @@ mod token;
 pub use address::{print, write};
 pub use answer::{Body, Problem};
 pub use calls::{CALLS, Call, EXPORTED};
-pub use databases::{Databases, Memory, Rows, Taken};
+pub use databases::{Account, Databases, Memory, Rows, Taken};
 pub use explorer::Explorer;

@@ -1,12 +1,11 @@
 //! The explorer's connections: a few to each account's database, beside those of clients. With `--explorer read` the connections
 //! themselves refuse to write.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use table_service_connect::Certificates;
-use table_service_explorer::{Databases, Memory, Problem, Rows, Taken};
+use table_service_explorer::{Account, Databases, Memory, Problem, Rows, Taken};
 use table_service_model::Code;
 use table_service_model::access::DEVELOPMENT_KEY;
 use table_service_model::error::Report;
@@ -23,7 +22,6 @@ const CONNECTIONS: usize = 2;
 const TIME: Duration = Duration::from_secs(5);
 /// Pages end earlier than statements. The search_path stays that of the role, because triggers of tables may need it.
 const SETTINGS: &str = "-c table_service.page_time_limit=2000";
-const NO_ACCOUNT: &str = "There is no such account.";
 const READ_ONLY: &str = "-c default_transaction_read_only=on";
 
 /// The databases of all accounts, for the explorer.
@@ -33,11 +31,9 @@ pub struct ExplorerDatabases {
     memory: Arc<Shares>,
     /// The time limit of the wait for it.
     patience: Duration,
-    nodes: HashMap<String, Arc<Node>>,
-    /// In the order of the configuration.
-    names: Vec<String>,
-    /// Accounts with the public key.
-    public: Vec<String>,
+    /// In the order of the configuration, as the nodes.
+    accounts: Vec<Account>,
+    nodes: Vec<Arc<Node>>,
 }
 
 impl ExplorerDatabases {
@@ -46,8 +42,7 @@ impl ExplorerDatabases {
     /// # Errors
     /// For a database URL that needs TLS without certificates.
     pub fn new(config: &Config, memory: Arc<Shares>, certificates: &Certificates) -> Result<ExplorerDatabases, String> {
-        let mut nodes = HashMap::new();
-        let (mut names, mut public) = (Vec::new(), Vec::new());
+        let (mut accounts, mut nodes) = (Vec::new(), Vec::new());
         for account in &config.accounts {
             let settings = PoolSettings {
                 size: CONNECTIONS,
@@ -64,25 +59,28 @@ impl ExplorerDatabases {
             let name = account.account.name().to_owned();
             let node = Node::new(database, settings, certificates, None)
                 .map_err(|problem| format!("the database of the account {name}: {problem}"))?;
-            nodes.insert(name.clone(), node);
-            if account.has_public_key {
-                public.push(name.clone());
-            }
-            names.push(name);
+            nodes.push(node);
+            let public_key = account.has_public_key.then_some(DEVELOPMENT_KEY);
+            accounts.push(Account { name, public_key });
         }
         Ok(ExplorerDatabases {
             mode: config.explorer,
             memory,
             patience: config.pool_timeout,
+            accounts,
             nodes,
-            names,
-            public,
         })
     }
 
     /// Begins to watch the hosts of databases that have several.
     pub fn start(&self) {
-        self.nodes.values().for_each(Node::start);
+        self.nodes.iter().for_each(Node::start);
+    }
+
+    /// Returns the number of an account.
+    fn number(&self, account: &str) -> Result<usize, Problem> {
+        let number = self.accounts.iter().position(|known| known.name == account);
+        number.ok_or_else(no_account)
     }
 
     fn problem(&self, error: &tokio_postgres::Error) -> Problem {
@@ -114,15 +112,8 @@ impl ExplorerDatabases {
 }
 
 impl Databases for ExplorerDatabases {
-    fn accounts(&self) -> &[String] {
-        &self.names
-    }
-
-    fn public_key(&self, account: &str) -> Option<&'static str> {
-        self.public
-            .iter()
-            .any(|name| name == account)
-            .then_some(DEVELOPMENT_KEY)
+    fn accounts(&self) -> &[Account] {
+        &self.accounts
     }
 
     fn can_write(&self) -> bool {
@@ -130,10 +121,9 @@ impl Databases for ExplorerDatabases {
     }
 
     fn memory(&self, account: &str, bytes: usize) -> Memory<'_> {
-        // Accounts are numbered in the order of the configuration.
-        let number = self.names.iter().position(|name| name == account);
+        let number = self.number(account);
         Box::pin(async move {
-            let number = number.ok_or_else(|| Problem::not_found(NO_ACCOUNT))?;
+            let number = number?;
             let share = self.memory.take(number, bytes, bytes, self.patience).await;
             share.map(|share| Box::new(share) as Taken).ok_or_else(|| {
                 let message = format!(
@@ -146,10 +136,10 @@ impl Databases for ExplorerDatabases {
     }
 
     fn rows(&self, account: &str, sql: &'static str, parameters: Vec<Option<String>>) -> Rows<'_> {
-        let node = self.nodes.get(account).cloned();
+        let node = self.number(account).map(|number| self.nodes.get(number).cloned());
         let is_read_only = !self.can_write();
         Box::pin(async move {
-            let node = node.ok_or_else(|| Problem::not_found(NO_ACCOUNT))?;
+            let node = node?.ok_or_else(no_account)?;
             // A task of its own: a page that goes away leaves no transaction open.
             let statement = tokio::spawn(async move {
                 let parameters: Vec<_> = parameters.iter().map(|text| text as _).collect();
@@ -162,6 +152,10 @@ impl Databases for ExplorerDatabases {
             ended.map_err(of_failure)?.map_err(|error| self.problem(&error))
         })
     }
+}
+
+fn no_account() -> Problem {
+    Problem::not_found("There is no such account.")
 }
 
 fn of_failure(failure: Failure) -> Problem {
