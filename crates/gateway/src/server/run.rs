@@ -13,7 +13,6 @@ use table_service_explorer::Explorer;
 use table_service_model::filter::Dialect;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot::{self, error::RecvError};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -130,8 +129,11 @@ pub async fn run(
     for tenant in tenants.iter() {
         tenant.database.check_members().await;
     }
-    for reading in tenants.iter().cloned().map(read_cors_rules) {
-        reading.await?;
+    for tenant in tenants.iter().cloned() {
+        if !tenant.database.first.is_away() {
+            tenant.cors.read(&tenant.database.first).await;
+        }
+        tokio::spawn(async move { tenant.cors.keep_reading(&tenant.database.first).await });
     }
 
     // A program that has the gateway in it ends with its terminal.
@@ -280,21 +282,6 @@ async fn keep_reading(identity: Option<Arc<Identity>>, mut hangup: Option<Signal
             );
         },
     }
-}
-
-/// Reads the CORS rules of an account, and then again and again in a task. The result is there when they were read once.
-fn read_cors_rules(tenant: Arc<Tenant>) -> impl Future<Output = Result<(), RecvError>> {
-    let (read, once) = oneshot::channel();
-    tokio::spawn(async move {
-        let node = &tenant.database.first;
-        if !node.is_away() {
-            tenant.cors.read(node).await;
-        }
-        // The receiver is gone if the gateway does not start.
-        let _ = read.send(());
-        tenant.cors.keep_reading(node).await;
-    });
-    once
 }
 
 /// Returns where this machine reaches a listener.
