@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use hyper::body::Body;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -32,7 +33,12 @@ struct State {
     share: Option<Share>,
     /// Whether a request is served, so that its body arrives and no head.
     is_served: bool,
+    /// The length of that body, until the stream asks for it.
+    body: u64,
 }
+
+/// The length of a body in chunks, which is unknown.
+pub const CHUNKED: u64 = u64::MAX;
 
 impl HeadMeter {
     /// Makes a meter for a new connection.
@@ -42,14 +48,22 @@ impl HeadMeter {
             received: 0,
             share: None,
             is_served: false,
+            body: 0,
         })))
     }
 
-    /// Ends the head, and begins its request, which keeps the head's budget.
-    pub fn complete(&self) {
+    /// Ends the head, and begins its request, which keeps the head's budget. The stream has to know the body before it
+    /// is read further.
+    pub fn complete(&self, body: &impl Body) {
         let mut state = self.0.lock();
         state.received = 0;
         state.is_served = true;
+        state.body = body.size_hint().exact().unwrap_or(CHUNKED);
+    }
+
+    /// Returns the length of the body that comes next, once.
+    pub fn take_body(&self) -> u64 {
+        std::mem::take(&mut self.0.lock().body)
     }
 
     /// Ends the request, and begins the next head.
@@ -61,8 +75,9 @@ impl HeadMeter {
 
     /// Ends the count.
     pub fn end(&self) {
-        self.complete();
-        self.0.lock().share = None;
+        let mut state = self.0.lock();
+        state.is_served = true;
+        state.share = None;
     }
 
     /// Counts bytes that have arrived. Returns whether there is memory for them.
@@ -110,6 +125,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadLimited<S> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use http_body_util::Full;
+
     use super::*;
 
     #[test]
@@ -121,7 +139,8 @@ mod tests {
         assert!(one.receive(1) && one.receive(SHORT));
         assert_eq!(budget.used(), LONG_BYTES);
         assert!(other.receive(SHORT) && !other.receive(1));
-        one.complete();
+        one.complete(&Full::new(Bytes::from_static(b"123")));
+        assert_eq!((one.take_body(), one.take_body()), (3, 0));
         // The body does not count here.
         assert!(one.receive(10 * HEAD_BYTES));
         assert_eq!(budget.used(), LONG_BYTES);

@@ -6,42 +6,24 @@
 
 use std::io::Result;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
-use hyper::body::Body;
 use tokio::io::{AsyncRead, ReadBuf};
+
+use super::head_limit::{CHUNKED, HeadMeter};
 
 /// No part of a head (RFC 9110, 5.5).
 const REFUSED: u8 = 0;
-/// The length of a body in chunks is unknown.
-const CHUNKED: u64 = u64::MAX;
-
-/// The length of the body of the request whose head is complete. The stream has to know it before it is read further.
-#[derive(Clone, Default)]
-pub struct NextBody(Arc<AtomicU64>);
-
-impl NextBody {
-    /// Sets the body of the head that was read.
-    pub fn is(&self, body: &impl Body) {
-        let length = body.size_hint().exact().unwrap_or(CHUNKED);
-        self.0.store(length, Ordering::Relaxed);
-    }
-}
-
 /// The part to which the next byte belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Part {
+    #[default]
     Head,
     /// A body of which so many bytes are left.
     Body(u64),
     /// The line before a chunk. Its length is the number that it begins with.
-    Length {
-        number: u64,
-        is_over: bool,
-    },
+    Length { number: u64, is_over: bool },
     /// A chunk with its line end.
     Chunk(u64),
     /// The lines behind the last chunk.
@@ -54,27 +36,19 @@ const LENGTH: Part = Part::Length {
 };
 
 /// Finds the ends of heads and bodies.
+#[derive(Default)]
 struct Reader {
     part: Part,
-    next: NextBody,
-    /// Of a head: the last byte, and whether its line has no other bytes than the line end.
+    /// Of a head: the last byte, and whether its line has other bytes than the line end.
     last: u8,
-    is_empty: bool,
+    has_text: bool,
 }
 
 impl Reader {
-    fn new(next: NextBody) -> Reader {
-        Reader {
-            part: Part::Head,
-            next,
-            last: 0,
-            is_empty: true,
-        }
-    }
-
     /// Returns the number of bytes that belong to the same head or body as the first one. Changes bare LFs of a head.
-    fn take(&mut self, bytes: &mut [u8]) -> usize {
-        match self.next.0.swap(0, Ordering::Relaxed) {
+    /// `body` is the length of a body that begins here.
+    fn take(&mut self, body: u64, bytes: &mut [u8]) -> usize {
+        match body {
             0 => {}
             CHUNKED => self.part = LENGTH,
             length => self.part = Part::Body(length),
@@ -121,8 +95,8 @@ impl Reader {
         if *byte == b'\n' && self.last != b'\r' {
             *byte = REFUSED;
         }
-        let ends = *byte == b'\n' && self.is_empty;
-        self.is_empty = *byte == b'\n' || self.is_empty && *byte == b'\r';
+        let ends = *byte == b'\n' && !self.has_text;
+        self.has_text = *byte != b'\n' && (self.has_text || *byte != b'\r');
         self.last = *byte;
         ends
     }
@@ -131,6 +105,7 @@ impl Reader {
 /// The reading half of a stream, whose heads have lines that end with CR LF.
 pub struct StrictHeads<S> {
     stream: S,
+    head: HeadMeter,
     reader: Reader,
     /// The bytes that have arrived behind the end of a head or a body.
     held: BytesMut,
@@ -138,10 +113,11 @@ pub struct StrictHeads<S> {
 
 impl<S> StrictHeads<S> {
     /// Reads a stream from the beginning of a head.
-    pub fn new(stream: S, next: NextBody) -> StrictHeads<S> {
+    pub fn new(stream: S, head: HeadMeter) -> StrictHeads<S> {
         StrictHeads {
             stream,
-            reader: Reader::new(next),
+            head,
+            reader: Reader::default(),
             held: BytesMut::new(),
         }
     }
@@ -149,7 +125,12 @@ impl<S> StrictHeads<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for StrictHeads<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
-        let StrictHeads { stream, reader, held } = &mut *self;
+        let StrictHeads {
+            stream,
+            head,
+            reader,
+            held,
+        } = &mut *self;
         let before = buffer.filled().len();
         if held.is_empty() {
             ready!(Pin::new(stream).poll_read(context, buffer))?;
@@ -158,7 +139,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for StrictHeads<S> {
             buffer.put_slice(held.get(..length).unwrap_or_default());
             held.advance(length);
         }
-        let end = before + reader.take(buffer.filled_mut().get_mut(before..).unwrap_or_default());
+        let read = buffer.filled_mut().get_mut(before..).unwrap_or_default();
+        let end = before + reader.take(head.take_body(), read);
         let behind = buffer.filled().get(end..).unwrap_or_default();
         if !behind.is_empty() {
             let mut all = BytesMut::with_capacity(behind.len() + held.len());
@@ -173,20 +155,17 @@ impl<S: AsyncRead + Unpin> AsyncRead for StrictHeads<S> {
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::Full;
-
     use super::*;
 
     /// Returns the parts that are handed out for pieces of a length. After each head its body is set.
     fn parts(text: &str, piece: usize, bodies: &[u64]) -> Vec<String> {
-        let next = NextBody::default();
-        let mut reader = Reader::new(next.clone());
+        let (mut reader, mut next) = (Reader::default(), 0);
         let (mut parts, mut bodies) = (vec![String::new()], bodies.iter());
         let mut left = text.as_bytes().to_vec();
         while !left.is_empty() {
             let length = left.len().min(piece);
-            let is_body = reader.part != Part::Head || next.0.load(Ordering::Relaxed) > 0;
-            let taken = reader.take(&mut left[..length]);
+            let is_body = reader.part != Part::Head || next > 0;
+            let taken = reader.take(std::mem::take(&mut next), &mut left[..length]);
             parts
                 .last_mut()
                 .unwrap()
@@ -196,7 +175,7 @@ mod tests {
             let is_end = reader.part == Part::Head && (is_body || part.ends_with("\r\n\r\n"));
             if is_end {
                 if parts.last().unwrap().starts_with("POST") {
-                    next.0.store(*bodies.next().unwrap(), Ordering::Relaxed);
+                    next = *bodies.next().unwrap();
                 }
                 parts.push(String::new());
             }
@@ -221,9 +200,6 @@ mod tests {
             let told = [bodies[0].len() as u64, CHUNKED];
             assert_eq!(parts(&expected.concat(), piece, &told), expected, "{piece}");
         }
-        let next = NextBody::default();
-        next.is(&Full::new(bytes::Bytes::from_static(b"123")));
-        assert_eq!(next.0.load(Ordering::Relaxed), 3);
     }
 
     #[test]
@@ -234,7 +210,7 @@ mod tests {
             ("\nGET / HTTP/1.1\r\n", "\0GET / HTTP/1.1\r\n"),
         ] {
             let mut bytes = head.as_bytes().to_vec();
-            Reader::new(NextBody::default()).take(&mut bytes);
+            Reader::default().take(0, &mut bytes);
             assert!(String::from_utf8(bytes).unwrap().starts_with(read), "{head:?}");
         }
     }

@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::connection::accept::{accept_each, http};
 use crate::connection::head_limit::{HEAD_BYTES, HeadLimited, HeadMeter};
-use crate::connection::line_ends::{NextBody, StrictHeads};
+use crate::connection::line_ends::StrictHeads;
 use crate::connection::self_waking::SelfWaking;
 use crate::connection::write_limit::WriteLimited;
 use crate::gateway::{Gateway, NoAnswer};
@@ -134,13 +134,11 @@ async fn serve(
     header_timeout: Duration,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
-    let next_body = NextBody::default();
     let (reader, writer) = split(stream);
-    let reader = StrictHeads::new(HeadLimited::new(reader, head.clone()), next_body.clone());
+    let reader = StrictHeads::new(HeadLimited::new(reader, head.clone()), head.clone());
     let stream = join(reader, writer);
     let service = service_fn(|request: Request<Incoming>| {
-        head.complete();
-        next_body.is(request.body());
+        head.complete(request.body());
         let (served, head) = (gateway.clone().serve(peer, request), head.clone());
         async move {
             let response = served.await;
