@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use table_service_files::json::Objects;
 use table_service_files::mapping::Mapping;
-use table_service_files::{Fault, Header, Input, LineColumn, ParsedEntity, Row, header, lines};
+use table_service_files::{Fault, Header, Input, LineColumn, ParsedEntity, Part, Row, header};
 
 use crate::answer::Problem;
 
@@ -46,7 +46,7 @@ pub struct ImportRequest {
 
 /// The entities of the beginning of a part. It is the answer of the call, once they are written.
 #[derive(Serialize)]
-pub struct Part {
+pub struct Imported {
     #[serde(skip)]
     entities: Vec<ParsedEntity>,
     #[serde(skip)]
@@ -89,12 +89,12 @@ impl ImportRequest {
     ///
     /// # Errors
     /// A text that is none of entities, with its line; a mode that would write nothing.
-    pub fn read(&self) -> Result<Part, Problem> {
+    pub fn read(&self) -> Result<Imported, Problem> {
         if !["insert", "replace", "merge"].contains(&&*self.mode) {
             return Err(Problem::input("The mode must be insert, replace or merge."));
         }
         let delimiter = delimiter(self.delimiter)?;
-        let mut part = Part {
+        let mut imported = Imported {
             entities: Vec::new(),
             lines: None,
             written: 0,
@@ -107,76 +107,46 @@ impl ImportRequest {
             line: self.line,
             column: self.column,
         };
-        let mut input = Input::of_part(&self.part, begin);
+        let mut part = Part::new(&self.part, begin, self.is_last);
         let read = match self.form {
-            Form::Csv => self.read_rows(&mut input, delimiter, &mut part),
-            Form::Lines => self.read_lines(&mut input, &mut part),
-            Form::Document => self.read_objects(&mut input, &mut part),
+            Form::Csv => self.read_rows(&mut part, delimiter, &mut imported),
+            Form::Lines | Form::Document => self.read_json(&mut part, &mut imported),
         };
-        let mut taken = read.map_err(|reason| part.unwritten(Problem::input(reason)))?;
-        if self.is_last && part.entities.len() < BATCH {
+        let mut taken = read.map_err(|reason| imported.unwritten(Problem::input(reason)))?;
+        if self.is_last && imported.entities.len() < BATCH {
             taken = self.part.len();
         }
         let text = self.part.get(..taken).unwrap_or_default();
-        part.taken = text.encode_utf16().count();
-        part.line += text.bytes().filter(|&byte| byte == b'\n').count() as u64;
+        imported.taken = text.encode_utf16().count();
+        imported.line += text.bytes().filter(|&byte| byte == b'\n').count() as u64;
         let (before, last) = text
             .rsplit_once('\n')
             .map_or((self.column, text), |(_, last)| (1, last));
-        part.column = before + last.chars().count() as u64;
-        part.written = part.entities.len();
-        Ok(part)
+        imported.column = before + last.chars().count() as u64;
+        imported.written = imported.entities.len();
+        Ok(imported)
     }
 
-    /// Reads lines of JSON. Returns how many bytes are taken.
-    fn read_lines(&self, input: &mut Input<'_>, part: &mut Part) -> Result<usize, String> {
-        let mut line = Vec::new();
-        while part.entities.len() < BATCH {
-            let begin = input.taken();
-            let number = input.position().line;
-            if lines::next(input, &mut line).map_err(said)?.is_none() {
-                return Ok(begin);
-            }
-            if !self.is_last && !self.part.get(..input.taken()).is_some_and(|text| text.ends_with('\n')) {
-                return Ok(begin);
-            }
-            if !line.iter().all(u8::is_ascii_whitespace) {
-                let entity = header::object(&line, self.mapping.as_ref());
-                part.push(number, entity.map_err(|reason| format!("line {number}: {reason}")))?;
-            }
+    /// Reads objects of JSON. Returns how many bytes are taken.
+    fn read_json(&self, part: &mut Part<'_>, imported: &mut Imported) -> Result<usize, String> {
+        let mut document = (self.form == Form::Document).then(Objects::default);
+        if let (Some(objects), Some(head)) = (&mut document, &self.head) {
+            *objects =
+                serde_json::from_str(head).map_err(|error| format!("The head is none of a document: {error}"))?;
         }
-        Ok(input.taken())
-    }
-
-    /// Reads objects of a document. Returns how many bytes are taken.
-    fn read_objects(&self, input: &mut Input<'_>, part: &mut Part) -> Result<usize, String> {
-        let mut objects: Objects = match &self.head {
-            Some(head) => {
-                serde_json::from_str(head).map_err(|error| format!("The head is none of a document: {error}"))?
-            }
-            None => Objects::default(),
-        };
         let mut object = Vec::new();
-        while part.entities.len() < BATCH {
-            let begin = input.taken();
-            part.head = serde_json::to_string(&objects).ok();
-            match objects.next(input, &mut object) {
-                Ok(true) => {}
-                Ok(false) => break,
-                // The rest of the object may be in the next part.
-                Err(_) if !self.is_last && input.peek().is_ok_and(|next| next.is_none()) => return Ok(begin),
-                Err(fault) => return Err(fault.to_string()),
-            }
-            let position = input.record();
+        while imported.entities.len() < BATCH
+            && let Some((line, place)) = part.object(document.as_mut(), &mut object).map_err(said)?
+        {
             let entity = header::object(&object, self.mapping.as_ref());
-            part.push(position.line, entity.map_err(|reason| format!("{position}: {reason}")))?;
+            imported.push(line, entity.map_err(|reason| format!("{place}: {reason}")))?;
         }
-        part.head = serde_json::to_string(&objects).ok();
-        Ok(input.taken())
+        imported.head = document.and_then(|objects| serde_json::to_string(&objects).ok());
+        Ok(part.taken())
     }
 
     /// Reads rows of CSV. Returns how many bytes are taken.
-    fn read_rows(&self, input: &mut Input<'_>, mut delimiter: u8, part: &mut Part) -> Result<usize, String> {
+    fn read_rows(&self, part: &mut Part<'_>, mut delimiter: u8, imported: &mut Imported) -> Result<usize, String> {
         let mut header = None;
         let mut row = Row::default();
         if let Some(head) = &self.head {
@@ -189,45 +159,32 @@ impl ImportRequest {
             header = Some(of_head);
         }
         let mut has_first = self.head.is_some();
-        while part.entities.len() < BATCH {
-            let begin = input.taken();
-            let read = match header {
-                None => row.read_header(input, &mut delimiter),
-                Some(_) => row.read(input, delimiter),
-            };
-            // The rest of the row may be in the next part, which gets the header with the first row.
-            let begin = if has_first { begin } else { 0 };
-            let is_cut = !self.is_last && input.peek().is_ok_and(|next| next.is_none());
-            match read {
-                Ok(true) if row.has_line_end || self.is_last => {}
-                Ok(_) => return Ok(begin),
-                Err(_) if is_cut => return Ok(begin),
-                Err(fault) => return Err(fault.to_string()),
-            }
+        while imported.entities.len() < BATCH && part.row(&mut row, &mut delimiter, header.is_none()).map_err(said)? {
             let Some(header) = &mut header else {
                 header = Some(Header::of(&row, self.mapping.as_ref()).map_err(said)?);
                 continue;
             };
             if !std::mem::replace(&mut has_first, true) {
                 header.learn(&row);
-                part.head = self.part.get(..input.taken()).map(str::to_owned);
+                imported.head = self.part.get(..part.taken()).map(str::to_owned);
             }
             let entity = header.entity(&row);
             let entity = entity.map_err(|(position, reason)| format!("{position}: {reason}"));
-            part.push(row.position(0).line, entity)?;
+            imported.push(row.position(0).line, entity)?;
         }
-        Ok(input.taken())
+        // The next part gets the header with the first row.
+        Ok(if has_first { part.taken() } else { 0 })
     }
 
     /// Returns the parameters of the statement that writes a part.
-    pub fn parameters(&self, part: &Part) -> Vec<Option<String>> {
+    pub fn parameters(&self, part: &Imported) -> Vec<Option<String>> {
         let entities: Vec<String> = part.entities.iter().map(ParsedEntity::to_json).collect();
         let entities = format!("[{}]", entities.join(","));
         vec![Some(self.table.clone()), Some(entities), Some(self.mode.clone())]
     }
 }
 
-impl Part {
+impl Imported {
     fn push(&mut self, line: u64, entity: Result<ParsedEntity, String>) -> Result<(), String> {
         let (first, _) = self.lines.unwrap_or((line, line));
         self.lines = Some((first, line));

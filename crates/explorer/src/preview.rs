@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use table_service_files::json::{Objects, is_document};
 use table_service_files::mapping::{Field, typed};
 use table_service_files::payload::Members;
-use table_service_files::{Guess, Input, LineColumn, Row, lines};
+use table_service_files::{Fault, Guess, Input, LineColumn, Part, Row};
 use table_service_model::key::{PARTITION_KEY, ROW_KEY};
 
 use crate::answer::Problem;
@@ -24,6 +24,9 @@ const COLUMNS: usize = 1000;
 const NAME: usize = 255;
 /// What may stand between the fields of CSV, if nobody says it.
 const DELIMITERS: [char; 4] = [',', ';', '\t', '|'];
+
+/// Where a file begins.
+const BEGIN: LineColumn = LineColumn { line: 1, column: 1 };
 
 /// The parameters of a preview: the beginning of a file.
 #[derive(Deserialize)]
@@ -92,8 +95,7 @@ impl PreviewRequest {
                 preview.delimiter = self.delimiter();
                 self.rows(&mut preview)
             }
-            Form::Lines => self.lines(&mut preview).map_err(Problem::input),
-            Form::Document => self.objects(&mut preview).map_err(Problem::input),
+            Form::Lines | Form::Document => self.objects(&mut preview).map_err(Problem::input),
         };
         if preview.read == 0 {
             read?;
@@ -130,10 +132,12 @@ impl PreviewRequest {
 
     fn rows(&self, preview: &mut Preview) -> Result<(), Problem> {
         let mut delimiter = delimiter(preview.delimiter)?;
-        let mut input = Input::of_part(&self.part, LineColumn { line: 1, column: 1 });
+        let mut part = self.part();
         let mut row = Row::default();
-        let fault = |fault: table_service_files::Fault| Problem::input(fault.to_string());
-        if !row.read_header(&mut input, &mut delimiter).map_err(fault)? {
+        let fault = |fault: Fault| Problem::input(fault.to_string());
+        // A header that is cut is shown as far as it is here.
+        let mut head = Input::of_part(&self.part, BEGIN);
+        if !row.read_header(&mut head, &mut delimiter).map_err(fault)? {
             return Err(Problem::input("The file is empty."));
         }
         preview.delimiter = delimiter.into();
@@ -141,60 +145,31 @@ impl PreviewRequest {
         for name in &names {
             preview.column(name);
         }
-        while preview.read < READ {
-            match row.read(&mut input, delimiter) {
-                // The last row may go on behind the part.
-                Ok(true) if row.has_line_end || self.is_last => {}
-                Ok(_) => break,
-                Err(_) if !self.is_last && input.peek().is_ok_and(|next| next.is_none()) => break,
-                Err(problem) => return Err(fault(problem)),
-            }
+        part.row(&mut row, &mut delimiter, true).map_err(fault)?;
+        while preview.read < READ && part.row(&mut row, &mut delimiter, false).map_err(fault)? {
             let fields = names.iter().enumerate();
             preview.add(fields.map(|(index, name)| (name.as_str(), Field::Text(row.field(index).unwrap_or_default()))));
         }
         Ok(())
     }
 
-    fn lines(&self, preview: &mut Preview) -> Result<(), String> {
-        let mut input = Input::of_part(&self.part, LineColumn { line: 1, column: 1 });
-        let mut line = Vec::new();
-        while preview.read < READ {
-            let number = input.position().line;
-            if lines::next(&mut input, &mut line)
+    fn objects(&self, preview: &mut Preview) -> Result<(), String> {
+        let (mut part, mut object) = (self.part(), Vec::new());
+        let mut document = (preview.form == Form::Document).then(Objects::default);
+        while preview.read < READ
+            && let Some((_, place)) = part
+                .object(document.as_mut(), &mut object)
                 .map_err(|fault| fault.to_string())?
-                .is_none()
-            {
-                break;
-            }
-            let is_whole = self.is_last || input.peek().is_ok_and(|next| next.is_some());
-            if !is_whole {
-                break;
-            }
-            if !line.iter().all(u8::is_ascii_whitespace) {
-                preview
-                    .add_json(&line)
-                    .map_err(|reason| format!("line {number}: {reason}"))?;
-            }
+        {
+            preview
+                .add_json(&object)
+                .map_err(|reason| format!("{place}: {reason}"))?;
         }
         Ok(())
     }
 
-    fn objects(&self, preview: &mut Preview) -> Result<(), String> {
-        let mut input = Input::of_part(&self.part, LineColumn { line: 1, column: 1 });
-        let (mut objects, mut object) = (Objects::default(), Vec::new());
-        while preview.read < READ {
-            match objects.next(&mut input, &mut object) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(_) if !self.is_last && input.peek().is_ok_and(|next| next.is_none()) => break,
-                Err(fault) => return Err(fault.to_string()),
-            }
-            let position = input.record();
-            preview
-                .add_json(&object)
-                .map_err(|reason| format!("{position}: {reason}"))?;
-        }
-        Ok(())
+    fn part(&self) -> Part<'_> {
+        Part::new(&self.part, BEGIN, self.is_last)
     }
 }
 
