@@ -30,7 +30,7 @@ impl<'t> Part<'t> {
         self.taken
     }
 
-    /// Reads the next object of JSON, and returns its line and its place: of a document, or else of lines. `None` behind
+    /// Reads the next object of JSON, of a document or else of lines, and returns its line and its place. `None` behind
     /// the last one that is whole.
     ///
     /// # Errors
@@ -74,8 +74,8 @@ impl<'t> Part<'t> {
         }
     }
 
-    /// Reads the next row of CSV, or the header, which may name another delimiter. Returns false behind the last one that
-    /// is whole.
+    /// Reads the next row of CSV, or the header, which may name another delimiter. Returns false behind the last one
+    /// that is whole.
     ///
     /// # Errors
     /// As for [`Row::read`].
