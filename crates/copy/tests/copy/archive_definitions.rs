@@ -89,7 +89,10 @@ fn a_table_that_is_made_again_is_seen_when_it_has_all_of_it() {
     kept.archive(&[]);
     let other = Database::new();
     let [there, locking] = [(); 2].map(|()| session(&other));
-    locking.run("BEGIN; LOCK TABLE access_policies IN SHARE MODE");
+    // The table is there, and its first index is being made.
+    there.run("CREATE FUNCTION waits() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); END'");
+    there.run("CREATE EVENT TRIGGER waits ON ddl_command_end WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION waits()");
+    locking.run("SELECT pg_advisory_lock(1)");
     let (path, to) = (kept.path(), database_url(&other));
     let restore = [
         "restore",
@@ -108,7 +111,7 @@ fn a_table_that_is_made_again_is_seen_when_it_has_all_of_it() {
         ) == "1"
     });
     assert_eq!(there.text("SELECT count(*) FROM query_tables()"), "0");
-    locking.run("COMMIT");
+    locking.run("SELECT pg_advisory_unlock(1)");
     assert_eq!(restoring.wait().unwrap().code(), Some(0));
     assert_eq!(definition(&there, "Orders"), definition(&kept.session, "Orders"));
 }
