@@ -1,8 +1,8 @@
 //! Change feeds: the changes of entities, in the order of commits.
 
 use pgrx::prelude::*;
-use table_service_model::change_feed::{Change, FeedName, MARK_BYTES, PREFIX, Position, slot_prefix};
-use table_service_model::{Error, Properties};
+use table_service_model::change_feed::{Change, FeedName, MARK_BYTES, PREFIX, slot_prefix};
+use table_service_model::{Error, Lsn, Properties};
 
 use super::results::{ChangeFeeds, Changes, FeedRows};
 use crate::engine::change_feed::{self as engine, ChangeFeed};
@@ -96,7 +96,7 @@ fn query_change_feeds(call: Call<'_>) -> ChangeFeeds {
                 Array::of_texts(names.into_iter())
             });
             // In the form of query_changes, which is not PostgreSQL's from 19 on.
-            let position = row.text(6).and_then(|text| Position::parse(text.get()).ok());
+            let position = row.text(6).and_then(|text| Lsn::parse(text.get()).ok());
             let position = position.map(|position| Text::new(&position.to_string()));
             result.push([
                 Some(Value::text(feed)),
@@ -244,7 +244,7 @@ fn mark_change_feed(feed_name: Option<TextArg<'_>>, mark: Option<TextArg<'_>>) -
 fn confirm_changes(feed_name: Option<TextArg<'_>>, position: Option<TextArg<'_>>) {
     raising(|| {
         let feed = checked(feed_name)?;
-        let position = Position::parse(required("position", position)?.get())?;
+        let position = Lsn::parse(required("position", position)?.get())?;
         prevent_if_read_only(c"confirm_changes()");
         engine::require_one_server()?;
         ChangeFeed::find(feed)?.confirm(position)

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use pgrx::spi::quote_identifier;
-use table_service_model::Error;
-use table_service_model::change_feed::{Boundary, Change, Decoder, Position};
+use table_service_model::change_feed::{Boundary, Change, Decoder};
 use table_service_model::pgoutput::Malformed;
+use table_service_model::{Error, Lsn};
 
 use crate::postgres::cursor::Cursor;
 use crate::postgres::spi::Connection;
@@ -43,8 +43,8 @@ impl<'f> Messages<'f> {
         mut self,
         spi: &Connection,
         top: u64,
-        from: Position,
-        sink: &mut dyn FnMut(Position, i64, Change<'_>),
+        from: Lsn,
+        sink: &mut dyn FnMut(Lsn, i64, Change<'_>),
     ) -> Result<bool, Error> {
         // A transaction with one change has three messages, and each table has two more.
         self.limit = i32::try_from(top.saturating_mul(3).saturating_add(8)).unwrap_or(i32::MAX);
@@ -87,7 +87,7 @@ impl<'f> Messages<'f> {
     }
 
     /// Finds where the page ends. Returns `None` if there may be more messages than were asked for, and too few changes in these.
-    fn page(&self, cursor: &Cursor<'_>, top: u64, from: Position) -> Result<Option<Page<'_>>, Error> {
+    fn page(&self, cursor: &Cursor<'_>, top: u64, from: Lsn) -> Result<Option<Page<'_>>, Error> {
         let mut page = Page {
             messages: self,
             ends: Vec::new(),
@@ -126,15 +126,15 @@ impl<'f> Messages<'f> {
 struct Page<'m> {
     messages: &'m Messages<'m>,
     /// Where each of them ends. The position of a change comes behind it.
-    ends: Vec<Position>,
+    ends: Vec<Lsn>,
     /// How many changes it has. With none, everything that the slot has was read.
     changes: u64,
     /// Transactions up to here are confirmed.
-    from: Position,
+    from: Lsn,
 }
 
 impl Page<'_> {
-    fn give(&self, cursor: &Cursor<'_>, sink: &mut dyn FnMut(Position, i64, Change<'_>)) -> Result<(), Error> {
+    fn give(&self, cursor: &Cursor<'_>, sink: &mut dyn FnMut(Lsn, i64, Change<'_>)) -> Result<(), Error> {
         let mut ends = self.ends.iter().copied();
         let Some(mut end) = ends.next() else {
             return Ok(());

@@ -1,7 +1,8 @@
 //! Notes in PostgreSQL's log, and what they say of relations.
 
 use pgrx::prelude::*;
-use table_service_model::change_feed::{NOTE_PREFIX, Notary, Note, Position};
+use table_service_model::Lsn;
+use table_service_model::change_feed::{NOTE_PREFIX, Notary, Note};
 
 use super::spi::c_string;
 
@@ -14,7 +15,7 @@ pub fn notary() -> Notary {
 }
 
 /// Writes a note. It counts if this transaction commits. Returns where it ends in the log.
-pub fn write(note: &Note<'_>) -> Position {
+pub fn write(note: &Note<'_>) -> Lsn {
     let prefix = c_string(NOTE_PREFIX);
     // SAFETY: a transaction is running, which may write. The prefix is a C string, and the message has that many bytes.
     unsafe {
@@ -29,7 +30,7 @@ pub fn write(note: &Note<'_>) -> Position {
         // where the next record begins. So there is a record between a note and what comes next.
         pg_sys::XLogBeginInsert();
         pg_sys::XLogInsert(pg_sys::RmgrIds::RM_XLOG_ID as pg_sys::RmgrId, pg_sys::XLOG_NOOP as u8);
-        Position(end)
+        Lsn(end)
     }
 }
 

@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString, c_void};
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
-use table_service_model::change_feed::Position;
+use table_service_model::Lsn;
 
 use super::privileges::current_role;
 use super::raised::{caught, message};
@@ -29,10 +29,10 @@ pub enum Action {
     MadeFromCommit,
     Dropped,
     /// It moves to this position.
-    Confirmed(Position),
+    Confirmed(Lsn),
     /// It moves to this position, unless another session uses it then. Nothing of the feed is before that, so it does no harm if the
     /// slot stays where it is.
-    Passed(Position),
+    Passed(Lsn),
 }
 
 impl Action {
@@ -93,7 +93,7 @@ pub fn is_dropped(slot: &str) -> bool {
 }
 
 /// Returns the last position of a slot that this transaction has confirmed.
-pub fn confirmed(slot: &str) -> Option<Position> {
+pub fn confirmed(slot: &str) -> Option<Lsn> {
     let positions = actions(slot).into_iter().filter_map(|action| match action {
         Action::Confirmed(position) => Some(position),
         _ => None,
@@ -288,7 +288,7 @@ unsafe extern "C-unwind" fn transaction_ends(event: pg_sys::XactEvent::Type, _ar
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT => {
             // SAFETY: it is a global of this process, which has just committed.
-            let commit = unsafe { Position(pg_sys::XactLastCommitEnd) };
+            let commit = unsafe { Lsn(pg_sys::XactLastCommitEnd) };
             let all = PENDING.take();
             let is_dropped = |slot: &CStr| {
                 let mut of_slot = all.iter().filter(|pending| *pending.slot == *slot);
@@ -374,7 +374,7 @@ fn drop_slot(slot: &CStr) {
 
 /// Moves a slot forward. The transaction has committed, so an error is no more than a warning: changes that are not confirmed
 /// come again.
-fn advance(slot: &CStr, position: Position) {
+fn advance(slot: &CStr, position: Lsn) {
     // Somebody has dropped it.
     if !exists(slot) {
         return;

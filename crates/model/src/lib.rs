@@ -19,6 +19,7 @@ pub mod json;
 pub mod key;
 pub mod lexer;
 pub mod limits;
+mod lsn;
 pub mod partition_hash;
 pub mod patch;
 pub mod pgoutput;
@@ -38,6 +39,7 @@ pub mod token;
 
 pub use edm::{EdmType, Value};
 pub use error::{Code, Error};
+pub use lsn::Lsn;
 pub use properties::{Properties, PropertiesBuf, PropertiesBuilder};
 pub use secret::Secret;
 pub use ticks::Ticks;

@@ -11,6 +11,8 @@
 //! # Ok::<(), table_service_model::pgoutput::Malformed>(())
 //! ```
 
+use crate::Lsn;
+
 /// Bytes that are not a message of this protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}, at byte {at} of a message of pgoutput")]
@@ -18,9 +20,6 @@ pub struct Malformed {
     pub what: &'static str,
     pub at: usize,
 }
-
-/// A place in PostgreSQL's log.
-pub type Lsn = u64;
 
 /// The OID of a relation, a type or another object.
 pub type Oid = u32;
@@ -265,7 +264,7 @@ impl<'m> Input<'m> {
     }
 
     fn lsn(&mut self) -> Result<Lsn, Malformed> {
-        self.array().map(u64::from_be_bytes)
+        self.array().map(|bytes| Lsn(u64::from_be_bytes(bytes)))
     }
 
     fn expect(&mut self, byte: u8, what: &'static str) -> Result<(), Malformed> {
@@ -445,11 +444,11 @@ mod tests {
             read,
             [
                 Message::Begin {
-                    commit: 0x16B_3700,
+                    commit: Lsn(0x16B_3700),
                     committed: 817_000_000_000_000,
                     transaction: 735,
                 },
-                Message::Commit { end: 0x16B_3748 },
+                Message::Commit { end: Lsn(0x16B_3748) },
                 Message::Origin { name: b"elsewhere" },
                 Message::Relation(Relation {
                     oid: 16_400,

@@ -3,7 +3,8 @@
 use std::time::SystemTime;
 
 use table_service_connect::with_sources;
-use table_service_model::replication::{Layout, Note, Position, Role, ServerStatus, Timeline, timeline_of_file};
+use table_service_model::Lsn;
+use table_service_model::replication::{Layout, Note, Role, ServerStatus, Timeline, timeline_of_file};
 use tokio_postgres::Row;
 
 /// The answer of a server to [`PROBE`](super::statements::PROBE).
@@ -34,7 +35,7 @@ fn read_row(row: &Row) -> Result<Option<Probe>, tokio_postgres::Error> {
     let system = row.try_get(4)?;
     let (page, segment): (i32, i32) = (row.try_get(5)?, row.try_get(6)?);
     let recovers: bool = row.try_get(7)?;
-    let Some(position) = position.as_deref().and_then(Position::parse) else {
+    let Some(position) = position.as_deref().and_then(|position| Lsn::parse(position).ok()) else {
         return Ok(None);
     };
     let number = match &file {

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::str;
 
-use super::{NOTE_PREFIX, Notary, Note, Position};
+use super::{NOTE_PREFIX, Notary, Note};
+use crate::Lsn;
 use crate::pgoutput::{Column, Datum, Malformed, Message, Oid, Old, Relation, Tuple};
 use crate::{PropertiesBuf, PropertiesBuilder, Value};
 
@@ -109,7 +110,7 @@ pub enum Boundary {
     Begin {
         committed: i64,
     },
-    End(Position),
+    End(Lsn),
 }
 
 /// Why a message is no change.
@@ -202,7 +203,7 @@ impl Decoder {
                 }
                 return Ok(Some(Boundary::Begin { committed }));
             }
-            Message::Commit { end } => return Ok(Some(Boundary::End(Position(end)))),
+            Message::Commit { end } => return Ok(Some(Boundary::End(end))),
             Message::Relation(relation) => {
                 let table = self.described(&relation)?;
                 self.tables.insert(relation.oid, table);
@@ -750,7 +751,7 @@ mod tests {
         assert_eq!(boundary, Some(Boundary::Begin { committed: 5 }));
         let commit = [b"C\0", &[0; 8][..], &9u64.to_be_bytes(), &[0; 8]].concat();
         let boundary = decoder.decode(&commit, &mut |_| panic!("no change")).unwrap();
-        assert_eq!(boundary, Some(Boundary::End(Position(9))));
+        assert_eq!(boundary, Some(Boundary::End(Lsn(9))));
     }
 
     #[test]

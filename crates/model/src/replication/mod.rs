@@ -4,8 +4,6 @@
 //! Everything here depends on what the servers have said of themselves. The caller asks them, and decides when.
 
 mod election;
-#[cfg(test)]
-mod law;
 mod notes;
 mod standbys;
 mod status;
@@ -15,6 +13,8 @@ pub use notes::{Note, Notes};
 pub use standbys::{Answer, Problem, Standbys};
 pub use status::{Role, ServerStatus};
 
+use crate::Lsn;
+
 /// A timeline of a system. Only positions in the write-ahead log of the same timeline can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeline {
@@ -23,10 +23,6 @@ pub struct Timeline {
     /// Each promotion begins a timeline with a higher number.
     pub number: u32,
 }
-
-/// A position in the write-ahead log, in bytes from its beginning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position(pub u64);
 
 /// The sizes of the pages and of the files of a write-ahead log, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +40,7 @@ impl Layout {
     /// If the page is new, the position is behind its header. No record ends there: the replayed log ends where the page
     /// begins.
     #[must_use]
-    pub fn end_before(self, insert: Position) -> Position {
+    pub fn end_before(self, insert: Lsn) -> Lsn {
         let in_segment = insert.0.checked_rem(self.segment);
         let in_page = insert.0.checked_rem(self.page);
         let header = match (in_segment, in_page) {
@@ -52,17 +48,7 @@ impl Layout {
             (_, Some(PAGE_HEADER)) => PAGE_HEADER,
             _ => 0,
         };
-        Position(insert.0.saturating_sub(header))
-    }
-}
-
-impl Position {
-    /// Reads a position as PostgreSQL writes it, such as `16/B374D848`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Position> {
-        let (high, low) = text.split_once('/')?;
-        let (high, low) = (u32::from_str_radix(high, 16).ok()?, u32::from_str_radix(low, 16).ok()?);
-        Some(Position(u64::from(high) << 32 | u64::from(low)))
+        Lsn(insert.0.saturating_sub(header))
     }
 }
 
@@ -92,19 +78,14 @@ mod tests {
             (0x0300_2020, 0x0300_2020),
             (0, 0),
         ] {
-            assert_eq!(LAYOUT.end_before(Position(insert)), Position(end), "{insert:x}");
+            assert_eq!(LAYOUT.end_before(Lsn(insert)), Lsn(end), "{insert:x}");
         }
         let unknown = Layout { page: 0, segment: 0 };
-        assert_eq!(unknown.end_before(Position(24)), Position(24));
+        assert_eq!(unknown.end_before(Lsn(24)), Lsn(24));
     }
 
     #[test]
-    fn positions_and_file_names_are_read() {
-        assert_eq!(Position::parse("16/B374D848"), Some(Position(0x16_B374_D848)));
-        assert_eq!(Position::parse("0/0"), Some(Position(0)));
-        for text in ["", "16", "/", "x/1", "1/123456789"] {
-            assert_eq!(Position::parse(text), None, "{text}");
-        }
+    fn file_names_are_read() {
         assert_eq!(timeline_of_file("0000000A0000000000000003"), Some(10));
         assert_eq!(timeline_of_file("0000"), None);
         assert_eq!(timeline_of_file("zzzzzzzz0000000000000003"), None);

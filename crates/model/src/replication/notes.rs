@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Position;
+use crate::Lsn;
 
 /// The most notes that are kept: with one each second, those of half a day one by one, and earlier ones with growing gaps.
 const MOST: usize = 65_536;
@@ -12,7 +12,7 @@ const MOST: usize = 65_536;
 pub struct Note {
     /// The primary's clock, read before the position, in microseconds since 1970.
     pub clock: i64,
-    pub position: Position,
+    pub position: Lsn,
 }
 
 /// The notes of one timeline of history. Both clocks and positions rise.
@@ -38,7 +38,7 @@ impl Notes {
 
     /// Returns the latest note that a server has replayed which has come so far.
     #[must_use]
-    pub fn latest_before(&self, replayed: Position) -> Option<Note> {
+    pub fn latest_before(&self, replayed: Lsn) -> Option<Note> {
         let count = self.0.partition_point(|note| note.position <= replayed);
         self.0.get(count.checked_sub(1)?).copied()
     }
@@ -66,7 +66,7 @@ mod tests {
     fn note(clock: i64, position: u64) -> Note {
         Note {
             clock,
-            position: Position(position),
+            position: Lsn(position),
         }
     }
 
@@ -81,24 +81,24 @@ mod tests {
     #[test]
     fn the_latest_note_that_was_replayed_counts() {
         let notes = notes(&[(1, 10), (2, 20), (3, 30)]);
-        assert_eq!(notes.latest_before(Position(9)), None);
-        assert_eq!(notes.latest_before(Position(10)), Some(note(1, 10)));
-        assert_eq!(notes.latest_before(Position(29)), Some(note(2, 20)));
-        assert_eq!(notes.latest_before(Position(u64::MAX)), Some(note(3, 30)));
+        assert_eq!(notes.latest_before(Lsn(9)), None);
+        assert_eq!(notes.latest_before(Lsn(10)), Some(note(1, 10)));
+        assert_eq!(notes.latest_before(Lsn(29)), Some(note(2, 20)));
+        assert_eq!(notes.latest_before(Lsn(u64::MAX)), Some(note(3, 30)));
     }
 
     #[test]
     fn an_idle_primary_has_one_note_that_gets_later() {
         let notes = notes(&[(1, 10), (2, 20), (3, 20), (4, 20)]);
-        assert_eq!(notes.latest_before(Position(20)), Some(note(4, 20)));
+        assert_eq!(notes.latest_before(Lsn(20)), Some(note(4, 20)));
         assert_eq!(notes.0.len(), 2);
     }
 
     #[test]
     fn a_clock_that_is_set_back_takes_later_notes_away() {
         let notes = notes(&[(1, 10), (5, 20), (9, 30), (4, 40)]);
-        assert_eq!(notes.latest_before(Position(35)), Some(note(1, 10)));
-        assert_eq!(notes.latest_before(Position(40)), Some(note(4, 40)));
+        assert_eq!(notes.latest_before(Lsn(35)), Some(note(1, 10)));
+        assert_eq!(notes.latest_before(Lsn(40)), Some(note(4, 40)));
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         }
         assert!(notes.0.len() <= MOST);
         for replayed in (0..count * 10).step_by(9973) {
-            let found = notes.latest_before(Position(replayed)).unwrap();
+            let found = notes.latest_before(Lsn(replayed)).unwrap();
             assert!(found.position.0 <= replayed);
             assert!(replayed - found.position.0 < 1000 || replayed < count * 5);
         }

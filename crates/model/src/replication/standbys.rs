@@ -1,6 +1,7 @@
 //! Which standbys serve reads, and the moment up to which all that was acknowledged is visible there.
 
-use super::{Note, Notes, Position, Role, ServerStatus, Timeline};
+use super::{Note, Notes, Role, ServerStatus, Timeline};
+use crate::Lsn;
 
 /// The answer of the secondary endpoint about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +162,7 @@ impl Standbys {
     }
 
     /// Returns how far a server has replayed the log of the primary.
-    fn replayed(&self, status: ServerStatus) -> Result<Position, Problem> {
+    fn replayed(&self, status: ServerStatus) -> Result<Lsn, Problem> {
         let Role::Standby(replayed) = status.role else {
             return Err(Problem::NotAStandby);
         };
@@ -202,7 +203,7 @@ mod tests {
     fn note(second: i64, position: u64) -> Note {
         Note {
             clock: second * SECOND,
-            position: Position(position),
+            position: Lsn(position),
         }
     }
 
@@ -213,7 +214,7 @@ mod tests {
     fn on(timeline: Timeline, position: u64) -> Option<ServerStatus> {
         Some(ServerStatus {
             timeline,
-            role: Role::Standby(Position(position)),
+            role: Role::Standby(Lsn(position)),
         })
     }
 

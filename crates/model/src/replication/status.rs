@@ -1,7 +1,8 @@
 //! The answers of servers about themselves.
 
+use super::Timeline;
 use super::notes::Note;
-use super::{Position, Timeline};
+use crate::Lsn;
 
 /// The answer of a server about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,5 +16,5 @@ pub enum Role {
     /// It takes writes. Transactions that it had acknowledged at the note's moment are before the note's position.
     Primary(Note),
     /// It is in recovery, and has replayed the log up to here.
-    Standby(Position),
+    Standby(Lsn),
 }

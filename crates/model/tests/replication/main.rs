@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod secondary;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
-use table_service_model::replication::{Answer, Note, Position, Role, ServerStatus, Standbys, Timeline};
+use table_service_model::Lsn;
+use table_service_model::replication::{Answer, Note, Role, ServerStatus, Standbys, Timeline};
 
 const STANDBYS: usize = 3;
 
@@ -92,7 +95,7 @@ impl World {
         let server = &self.servers[standby];
         ServerStatus {
             timeline: timeline(server.timeline),
-            role: Role::Standby(Position(server.replayed)),
+            role: Role::Standby(Lsn(server.replayed)),
         }
     }
 
@@ -112,7 +115,7 @@ impl World {
                 if self.known != self.timeline {
                     (self.known, self.answered) = (self.timeline, None);
                 }
-                let position = Position(self.position);
+                let position = Lsn(self.position);
                 self.rules.primary(timeline(self.timeline), Note { clock, position });
             }
             Event::Replay(standby, bytes) => {

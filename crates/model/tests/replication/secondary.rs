@@ -4,7 +4,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRng;
 
-use super::{Answer, Note, Position, Role, ServerStatus, Standbys, Timeline};
+use table_service_model::Lsn;
+use table_service_model::replication::{Answer, Note, Role, ServerStatus, Standbys, Timeline};
 
 const SECOND: i64 = 1_000_000;
 const SYSTEM: i64 = 7;
@@ -80,7 +81,7 @@ impl World {
         if writes_between {
             self.write();
         }
-        let position = Position(self.end);
+        let position = Lsn(self.end);
         (self.timeline(), Note { clock, position })
     }
 
@@ -139,7 +140,7 @@ impl World {
             promoted,
             ..
         } = self.servers[server];
-        let position = Position(replayed);
+        let position = Lsn(replayed);
         let role = match promoted {
             Some(clock) => Role::Primary(Note { clock, position }),
             None => Role::Standby(position),
