@@ -4,6 +4,10 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/postgres/thread_local.c");
+    cc::Build::new()
+        .file("src/postgres/thread_local.c")
+        .compile("table_service_thread_local");
     let majors = std::env::vars().filter_map(|(name, _)| name.strip_prefix("CARGO_FEATURE_PG")?.parse::<u32>().ok());
     for major in 16..=majors.max().unwrap_or_default() {
         println!("cargo::rustc-cfg=since_pg{major}");

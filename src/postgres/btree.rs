@@ -66,7 +66,7 @@ pub enum Comparison {
 
 /// The scan keys of conditions, still without column and value: those on texts, those on `bytea` and those on moments, in the order of
 /// [`Comparison`]. They are made once in a session, because that takes longer than their use. They are not thread-local:
-/// the room for such values is small (`out_of_memory::place_thread_local_values`).
+/// the room for such values is small (`thread_local.c`).
 static KEYS: ScanKeyTemplates = ScanKeyTemplates([const { [const { Cell::new(None) }; 5] }; 3]);
 
 struct ScanKeyTemplates([[Cell<Option<pg_sys::ScanKeyData>>; 5]; 3]);

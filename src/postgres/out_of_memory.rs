@@ -1,7 +1,7 @@
 //! A failed allocation becomes an error of the statement, `out_of_memory`. Without this module it would end the process,
 //! and with it all sessions.
 //!
-//! Four parts need it.
+//! Five parts need it.
 //!
 //! - Rust ends the process when it has no memory for a value. A hook panics with 53200 instead: the values on the stack are
 //!   dropped, and `pgrx` reports the error. No place that allocates needs to think of it.
@@ -12,6 +12,8 @@
 //!   outside of every guard. Another error at one of these moments would end the process. So the linker replaces the functions
 //!   that it calls there (`build.rs`), for this library alone: an error that does not fit becomes 53200. A changed copy of
 //!   `pgrx` would do the same with 12 MB of source to carry through every release.
+//! - The loader ends the process if it has no memory for thread-local values. So it places this library's when it loads it
+//!   (`thread_local.c`).
 //! - The C library ends the process if it cannot note a destructor of a thread-local value. A server process has one thread,
 //!   which ends with the process, so this library registers none.
 
@@ -37,48 +39,14 @@ const IN_ADVANCE: usize = 256 * 1024;
 /// The memory context in which errors are copied and reported. It keeps its first block when it is reset.
 static ERRORS: AtomicPtr<pg_sys::MemoryContextData> = AtomicPtr::new(null_mut());
 
-/// Has the loader place the library's thread-local values beside those of the server's program. Otherwise it would
-/// allocate memory for them when the first of them is used, and end the process if there is none.
-///
-/// The loader places them there if the library needs the place of one of them before it runs (the "initial exec" model).
-/// This reads the place of one that is there for nothing else. The loader has room for 1.5 KB of all libraries.
-fn place_thread_local_values() {
-    let _place: usize;
-    // SAFETY: the instructions read a number that the loader wrote.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        std::arch::asm!(
-            "mov {place}, qword ptr [rip + table_service_thread_local@GOTTPOFF]",
-            place = out(reg) _place,
-            options(nostack, readonly, preserves_flags)
-        );
-    }
-    // SAFETY: as above.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        std::arch::asm!(
-            "adrp {place}, :gottprel:table_service_thread_local",
-            "ldr {place}, [{place}, :gottprel_lo12:table_service_thread_local]",
-            place = out(reg) _place,
-            options(nostack, readonly, preserves_flags)
-        );
-    }
+unsafe extern "C" {
+    /// Has the loader place the library's thread-local values where they need no allocation (`thread_local.c`).
+    safe fn table_service_place_thread_local_values() -> *const c_void;
 }
-
-std::arch::global_asm!(
-    ".pushsection .tbss.table_service_thread_local, \"awT\", %nobits",
-    ".globl table_service_thread_local",
-    ".hidden table_service_thread_local",
-    ".type table_service_thread_local, %object",
-    ".size table_service_thread_local, 1",
-    "table_service_thread_local:",
-    ".skip 1",
-    ".popsection",
-);
 
 /// Prepares for failed allocations. If a step fails, the next call goes on with it.
 pub fn prepare() {
-    place_thread_local_values();
+    table_service_place_thread_local_values();
     if ERRORS.load(Ordering::Relaxed).is_null() {
         // SAFETY: the top context is valid, and the name lives as long as the process.
         let context = unsafe {

@@ -44,7 +44,7 @@ struct Kept {
     hint: Option<CString>,
 }
 
-/// Not thread-local: the room for such values is small (`out_of_memory::place_thread_local_values`).
+/// Not thread-local: the room for such values is small (`thread_local.c`).
 static ERRORS: Errors = Errors(RefCell::new([const { None }; KEPT]));
 
 struct Errors(RefCell<[Option<Kept>; KEPT]>);
