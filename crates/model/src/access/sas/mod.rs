@@ -10,7 +10,7 @@ pub use self::addresses::AddressRange;
 pub use self::parameters::Client;
 pub use self::table::TableSas;
 
-use self::parameters::{Common, Parameters, failed};
+use self::parameters::{Parameters, failed};
 use super::account::Account;
 use super::grant::Grant;
 use super::policies::AccessPolicies;
@@ -33,17 +33,15 @@ impl Sas {
         for (name, value) in query {
             parameters.add(name, value)?;
         }
-        if parameters.get("sig").is_none() {
+        if !parameters.has("sig") {
             return Ok(None);
         }
-        let common = Common::read(&parameters)?;
-        Ok(Some(
-            if parameters.get("ss").is_some() || parameters.get("srt").is_some() {
-                Sas::Account(AccountSas::read(&parameters, common)?)
-            } else {
-                Sas::Table(TableSas::read(&parameters, common)?)
-            },
-        ))
+        parameters.check_common()?;
+        Ok(Some(if parameters.has("ss") || parameters.has("srt") {
+            Sas::Account(AccountSas::read(parameters)?)
+        } else {
+            Sas::Table(TableSas::read(parameters)?)
+        }))
     }
 
     /// Checks that the signature was made with a key of the account. This comes first: before it, nothing in the query can
@@ -52,11 +50,11 @@ impl Sas {
     /// # Errors
     /// `AuthenticationFailed`.
     pub fn check_signature(&self, account: &Account) -> Result<(), Error> {
-        let (text, common) = match self {
-            Sas::Table(sas) => (sas.string_to_sign(account.name()), &sas.common),
-            Sas::Account(sas) => (sas.string_to_sign(account.name()), &sas.common),
+        let text = match self {
+            Sas::Table(sas) => sas.string_to_sign(account.name()),
+            Sas::Account(sas) => sas.string_to_sign(account.name()),
         };
-        if account.verifies(&text, &common.signature) {
+        if account.verifies(&text, self.parameters().value("sig").unwrap_or_default()) {
             Ok(())
         } else {
             Err(failed(
@@ -68,7 +66,7 @@ impl Sas {
     /// Returns the table and the identifier of the stored access policy that [`Sas::grant`] needs.
     pub fn policy(&self) -> Option<(&str, &str)> {
         match self {
-            Sas::Table(sas) => Some((&sas.table, sas.policy.as_deref()?)),
+            Sas::Table(TableSas(parameters)) => Some((parameters.value("tn")?, parameters.value("si")?)),
             Sas::Account(_) => None,
         }
     }
@@ -88,9 +86,12 @@ impl Sas {
 
     /// Returns the query string, without `?`, with every parameter percent-encoded.
     pub fn to_query(&self) -> String {
+        self.parameters().to_query()
+    }
+
+    fn parameters(&self) -> &Parameters {
         match self {
-            Sas::Table(sas) => sas.to_query(),
-            Sas::Account(sas) => sas.to_query(),
+            Sas::Table(TableSas(parameters)) | Sas::Account(AccountSas(parameters)) => parameters,
         }
     }
 }

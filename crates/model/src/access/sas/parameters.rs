@@ -1,6 +1,7 @@
 //! The parameters of a query, and what both kinds of signatures make of them.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -23,59 +24,99 @@ pub struct Client {
     pub https: bool,
 }
 
-/// The parameters of both kinds as sent, percent-decoded, because that is how they are signed.
+/// The parameters of a signature by their names, as sent, percent-decoded, because that is how they are signed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Common {
-    pub version: String,
-    pub start: Option<String>,
-    pub expiry: Option<String>,
-    pub permissions: Option<String>,
-    pub addresses: Option<String>,
-    pub protocols: Option<String>,
-    pub signature: String,
-}
+pub struct Parameters(BTreeMap<&'static str, String>);
 
-impl Common {
-    /// Reads the parameters that both kinds have.
+const NAMES: [&str; 16] = [
+    "sv", "tn", "si", "spk", "srk", "epk", "erk", "ss", "srt", "ses", "sp", "st", "se", "sip", "spr", "sig",
+];
+
+impl Parameters {
+    /// Adds a parameter of a query, if it is one of a signature.
+    ///
+    /// # Errors
+    /// `AuthenticationFailed` if it occurs twice or has a control character.
+    pub fn add(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let Some(name) = NAMES.into_iter().find(|known| *known == name) else {
+            return Ok(());
+        };
+        if self.has(name) {
+            return Err(failed(format!("The parameter {name} occurs twice")));
+        }
+        if value.contains(char::is_control) {
+            return Err(failed(format!("The parameter {name} has a control character")));
+        }
+        self.set(name, Some(value.to_owned()));
+        Ok(())
+    }
+
+    /// Sets a parameter, or removes it.
+    pub fn set(&mut self, name: &'static str, value: Option<String>) {
+        match value {
+            Some(value) => self.0.insert(name, value),
+            None => self.0.remove(name),
+        };
+    }
+
+    /// Returns whether there is such a parameter, even if it is empty.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Returns the value of a parameter that may be missing. A key may be empty; any other parameter that is empty counts as
+    /// missing.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let is_key = matches!(name, "spk" | "srk" | "epk" | "erk");
+        let found = self.0.get(name).map(String::as_str);
+        found.filter(|value| is_key || !value.is_empty())
+    }
+
+    /// Returns the value of a parameter.
+    ///
+    /// # Errors
+    /// `AuthenticationFailed` if it is missing.
+    pub fn need(&self, name: &str) -> Result<&str, Error> {
+        self.value(name)
+            .ok_or_else(|| failed(format!("The signature lacks the parameter {name}")))
+    }
+
+    /// Checks the parameters that both kinds have.
     ///
     /// # Errors
     /// `AuthenticationFailed` if one is missing or `sv` is not a version.
-    pub fn read(parameters: &Parameters<'_>) -> Result<Common, Error> {
-        let common = Common {
-            version: parameters.need("sv")?,
-            start: parameters.take("st"),
-            expiry: parameters.take("se"),
-            permissions: parameters.take("sp"),
-            addresses: parameters.take("sip"),
-            protocols: parameters.take("spr"),
-            // A plus sign that was not percent-encoded has become a space.
-            signature: parameters.need("sig")?.replace(' ', "+"),
-        };
-        if is_version(&common.version) {
-            Ok(common)
-        } else {
-            Err(failed("sv is a version such as 2019-02-02"))
+    pub fn check_common(&mut self) -> Result<(), Error> {
+        let is_valid = is_version(self.need("sv")?);
+        let signature = self.need("sig")?.replace(' ', "+");
+        self.set("sig", Some(signature));
+        match is_valid {
+            true => Ok(()),
+            false => Err(failed("sv is a version such as 2019-02-02")),
         }
     }
 
-    /// Returns the query string of these parameters and those of one kind, without `?`, percent-encoded.
-    pub fn to_query(&self, own: Vec<(&'static str, Option<&str>)>) -> String {
-        let first = [("sv", Some(self.version.as_str()))];
-        let last = [
-            ("sp", self.permissions.as_deref()),
-            ("st", self.start.as_deref()),
-            ("se", self.expiry.as_deref()),
-            ("sip", self.addresses.as_deref()),
-            ("spr", self.protocols.as_deref()),
-            ("sig", Some(self.signature.as_str())),
-        ];
-        let parts: Vec<String> = first
-            .into_iter()
-            .chain(own)
-            .chain(last)
-            .filter_map(|(name, value)| Some(format!("{name}={}", utf8_percent_encode(value?, ESCAPED_IN_QUERY))))
-            .collect();
-        parts.join("&")
+    /// Returns the version.
+    pub fn version(&self) -> &str {
+        self.value("sv").unwrap_or_default()
+    }
+
+    /// Returns the lines that are signed: parameters, of which those that are missing are empty lines.
+    pub fn lines<const N: usize>(&self, names: [&str; N]) -> Vec<&str> {
+        names.map(|name| self.value(name).unwrap_or_default()).to_vec()
+    }
+
+    /// Returns the query string, without `?`, percent-encoded.
+    pub fn to_query(&self) -> String {
+        let part = |name| {
+            let value = utf8_percent_encode(self.value(name)?, ESCAPED_IN_QUERY);
+            Some(format!("{name}={value}"))
+        };
+        NAMES.into_iter().filter_map(part).collect::<Vec<_>>().join("&")
+    }
+
+    /// Returns whether a value has a character that would end a line of what is signed.
+    pub fn have_control_characters(&self) -> bool {
+        self.0.values().any(|value| value.contains(char::is_control))
     }
 
     /// Checks the times, the client's address and its protocol.
@@ -88,7 +129,7 @@ impl Common {
             Some(expiry) if client.now >= expiry => return Err(failed("The signature has expired")),
             Some(_) => {}
         }
-        if let Some(addresses) = &self.addresses {
+        if let Some(addresses) = self.value("sip") {
             let range = AddressRange::parse(addresses)
                 .ok_or_else(|| failed("sip is an address, or two with - between them"))?;
             if !range.contains(client.address) {
@@ -97,7 +138,7 @@ impl Common {
                 });
             }
         }
-        match self.protocols.as_deref() {
+        match self.value("spr") {
             None | Some("https,http" | "http,https") => Ok(()),
             Some("https") if client.https => Ok(()),
             Some("https") => Err(Error::ProtocolMismatch),
@@ -106,49 +147,7 @@ impl Common {
     }
 }
 
-/// The parameters of a query that a signature consists of.
-#[derive(Default)]
-pub struct Parameters<'q>(Vec<(&'q str, &'q str)>);
-
-const NAMES: [&str; 16] = [
-    "sv", "st", "se", "sp", "sip", "spr", "sig", "ss", "srt", "ses", "tn", "si", "spk", "srk", "epk", "erk",
-];
-
-impl<'q> Parameters<'q> {
-    pub fn add(&mut self, name: &'q str, value: &'q str) -> Result<(), Error> {
-        if !NAMES.contains(&name) {
-            return Ok(());
-        }
-        if self.get(name).is_some() {
-            return Err(failed(format!("The parameter {name} occurs twice")));
-        }
-        // Fields are signed one a line: a line end in one of them would make it several.
-        if value.contains(char::is_control) {
-            return Err(failed(format!("The parameter {name} has a control character")));
-        }
-        self.0.push((name, value));
-        Ok(())
-    }
-
-    pub fn get(&self, name: &str) -> Option<&'q str> {
-        self.0.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
-    }
-
-    /// Returns a parameter that may be missing. A key may be empty; any other parameter that is empty counts as
-    /// missing.
-    pub fn take(&self, name: &str) -> Option<String> {
-        let is_key = matches!(name, "spk" | "srk" | "epk" | "erk");
-        self.get(name)
-            .filter(|value| is_key || !value.is_empty())
-            .map(str::to_owned)
-    }
-
-    pub fn need(&self, name: &str) -> Result<String, Error> {
-        self.take(name)
-            .ok_or_else(|| failed(format!("The signature lacks the parameter {name}")))
-    }
-}
-
+/// Returns the error of a signature that permits nothing, for this reason.
 pub fn failed(reason: impl Into<Cow<'static, str>>) -> Error {
     Error::AuthenticationFailed {
         reason: reason.into().into_owned(),
@@ -159,8 +158,8 @@ pub fn failed(reason: impl Into<Cow<'static, str>>) -> Error {
 ///
 /// # Errors
 /// `AuthenticationFailed` for text that is not a time, and for one with an offset or without a zone.
-pub fn time(name: &str, text: &Option<String>) -> Result<Option<Ticks>, Error> {
-    let parse = |text: &String| {
+pub fn time(name: &str, parameters: &Parameters) -> Result<Option<Ticks>, Error> {
+    let parse = |text: &str| {
         let is_in_utc = match text.contains('T') {
             true => text.ends_with('Z'),
             false => text.len() == "2026-01-31".len(),
@@ -172,7 +171,7 @@ pub fn time(name: &str, text: &Option<String>) -> Result<Option<Ticks>, Error> {
             ))
         })
     };
-    text.as_ref().map(parse).transpose()
+    parameters.value(name).map(parse).transpose()
 }
 
 /// Returns whether text has the form `YYYY-MM-DD`, in which versions compare as text.

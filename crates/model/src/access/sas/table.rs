@@ -1,7 +1,7 @@
 //! Signatures for the entities of one table (semantics 7.2).
 
 use super::addresses::AddressRange;
-use super::parameters::{ADDRESS_AND_PROTOCOL, Client, Common, Parameters, failed, time};
+use super::parameters::{ADDRESS_AND_PROTOCOL, Client, Parameters, failed, time};
 use crate::access::account::Account;
 use crate::access::grant::Grant;
 use crate::access::granted_range::GrantedRange;
@@ -16,21 +16,17 @@ const SERVICE_IN_RESOURCE: &str = "2015-02-21";
 
 /// A signature for the entities of one table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TableSas {
-    pub(super) common: Common,
-    pub(super) table: String,
-    pub(super) policy: Option<String>,
-    range: GrantedRange,
-}
+pub struct TableSas(pub(super) Parameters);
 
 impl TableSas {
-    pub(super) fn read(parameters: &Parameters<'_>, mut common: Common) -> Result<TableSas, Error> {
-        let range = GrantedRange {
-            start_partition: parameters.take("spk"),
-            start_row: parameters.take("srk"),
-            end_partition: parameters.take("epk"),
-            end_row: parameters.take("erk"),
-        };
+    pub(super) fn read(mut parameters: Parameters) -> Result<TableSas, Error> {
+        // Earlier versions do not sign these, so they do not count.
+        if parameters.version() < ADDRESS_AND_PROTOCOL {
+            parameters.set("sip", None);
+            parameters.set("spr", None);
+        }
+        let sas = TableSas(parameters);
+        let range = sas.granted_range();
         if !range.is_complete() {
             return Err(failed("srk needs spk, and erk needs epk"));
         }
@@ -43,70 +39,62 @@ impl TableSas {
         {
             return Err(failed("An empty epk or erk is no bound: it could be left out"));
         }
-        // Earlier versions do not sign these, so they do not count.
-        if common.version.as_str() < ADDRESS_AND_PROTOCOL {
-            common.addresses = None;
-            common.protocols = None;
+        sas.0.need("tn")?;
+        Ok(sas)
+    }
+
+    fn granted_range(&self) -> GrantedRange {
+        let [start_partition, start_row, end_partition, end_row] =
+            ["spk", "srk", "epk", "erk"].map(|name| self.0.value(name).map(str::to_owned));
+        GrantedRange {
+            start_partition,
+            start_row,
+            end_partition,
+            end_row,
         }
-        Ok(TableSas {
-            common,
-            table: parameters.need("tn")?,
-            policy: parameters.take("si"),
-            range,
-        })
     }
 
     /// Returns a signature to be made for a table.
     pub fn new(version: &str, table: &str) -> TableSas {
-        TableSas {
-            common: Common {
-                version: version.to_owned(),
-                ..Common::default()
-            },
-            table: table.to_owned(),
-            ..TableSas::default()
-        }
+        TableSas::default().with("sv", version).with("tn", table)
+    }
+
+    fn with(mut self, name: &'static str, value: impl ToString) -> TableSas {
+        self.0.set(name, Some(value.to_string()));
+        self
     }
 
     /// Sets `sp`. Without it, the stored policy must have the permissions.
-    pub fn permissions(mut self, permissions: Permissions) -> TableSas {
-        self.common.permissions = Some(permissions.to_string());
-        self
+    pub fn permissions(self, permissions: Permissions) -> TableSas {
+        self.with("sp", permissions)
     }
 
     /// Sets `st`, cut off to seconds: clients of the service send no more.
-    pub fn start(mut self, start: Ticks) -> TableSas {
-        self.common.start = Some(start.whole_seconds().to_string());
-        self
+    pub fn start(self, start: Ticks) -> TableSas {
+        self.with("st", start.whole_seconds())
     }
 
     /// Sets `se`, cut off to seconds.
-    pub fn expiry(mut self, expiry: Ticks) -> TableSas {
-        self.common.expiry = Some(expiry.whole_seconds().to_string());
-        self
+    pub fn expiry(self, expiry: Ticks) -> TableSas {
+        self.with("se", expiry.whole_seconds())
     }
 
     /// Sets `si`.
-    pub fn policy(mut self, id: &str) -> TableSas {
-        self.policy = Some(id.to_owned());
-        self
+    pub fn policy(self, id: &str) -> TableSas {
+        self.with("si", id)
     }
 
     /// Sets `sip`.
-    pub fn addresses(mut self, range: AddressRange) -> TableSas {
-        let AddressRange { first, last } = range;
-        self.common.addresses = Some(if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        });
-        self
+    pub fn addresses(self, AddressRange { first, last }: AddressRange) -> TableSas {
+        match first == last {
+            true => self.with("sip", first),
+            false => self.with("sip", format!("{first}-{last}")),
+        }
     }
 
     /// Sets `spr` to `https`.
-    pub fn https_only(mut self) -> TableSas {
-        self.common.protocols = Some("https".to_owned());
-        self
+    pub fn https_only(self) -> TableSas {
+        self.with("spr", "https")
     }
 
     /// Sets `spk`, `srk`, `epk` and `erk`.
@@ -118,17 +106,19 @@ impl TableSas {
             return Err(Error::argument("The first or last row of a range needs its partition"));
         }
         let bounds = [
-            &range.start_partition,
-            &range.start_row,
-            &range.end_partition,
-            &range.end_row,
+            ("spk", range.start_partition),
+            ("srk", range.start_row),
+            ("epk", range.end_partition),
+            ("erk", range.end_row),
         ];
-        if bounds.iter().any(|bound| bound.as_deref() == Some("")) {
+        if bounds.iter().any(|(_, bound)| bound.as_deref() == Some("")) {
             return Err(Error::argument(
                 "An empty bound of a range is signed like no bound, so that the client could leave it out: name a key, or give no bound",
             ));
         }
-        self.range = range;
+        for (name, bound) in bounds {
+            self.0.set(name, bound);
+        }
         Ok(self)
     }
 
@@ -136,91 +126,67 @@ impl TableSas {
     ///
     /// # Errors
     /// `InvalidInput` if neither the parameters nor a stored policy say what is allowed, and until when.
-    pub fn sign(mut self, account: &Account) -> Result<TableSas, Error> {
-        if self.policy.is_none() && (self.common.permissions.is_none() || self.common.expiry.is_none()) {
+    pub fn sign(self, account: &Account) -> Result<TableSas, Error> {
+        let TableSas(parameters) = &self;
+        if !parameters.has("si") && !(parameters.has("sp") && parameters.has("se")) {
             return Err(Error::argument(
                 "A signature without a stored access policy needs permissions and an expiry",
             ));
         }
-        let has_control = |(_, value): &(_, Option<&str>)| value.is_some_and(|value| value.contains(char::is_control));
-        if self.own_parameters().iter().any(has_control) {
+        if parameters.have_control_characters() {
             return Err(Error::argument("What a signature signs has no control characters"));
         }
-        self.common.signature = account.sign(&self.string_to_sign(account.name()));
-        Ok(self)
+        let signature = account.sign(&self.string_to_sign(account.name()));
+        Ok(self.with("sig", signature))
     }
 
     /// Returns what is signed.
     pub fn string_to_sign(&self, account: &str) -> String {
-        let version = self.common.version.as_str();
-        let table = fold(&self.table);
-        let resource = if version >= SERVICE_IN_RESOURCE {
+        let TableSas(parameters) = self;
+        let table = fold(parameters.value("tn").unwrap_or_default());
+        let resource = if parameters.version() >= SERVICE_IN_RESOURCE {
             format!("/table/{account}/{table}")
         } else {
             format!("/{account}/{table}")
         };
-        let text = |value: &'_ Option<String>| value.clone().unwrap_or_default();
-        let common = &self.common;
-        let mut parts = vec![
-            text(&common.permissions),
-            text(&common.start),
-            text(&common.expiry),
-            resource,
-            text(&self.policy),
-        ];
-        if version >= ADDRESS_AND_PROTOCOL {
-            parts.extend([text(&common.addresses), text(&common.protocols)]);
+        let mut lines = parameters.lines(["sp", "st", "se"]);
+        lines.push(&resource);
+        lines.extend(parameters.lines(["si"]));
+        if parameters.version() >= ADDRESS_AND_PROTOCOL {
+            lines.extend(parameters.lines(["sip", "spr"]));
         }
-        parts.extend([
-            version.to_owned(),
-            text(&self.range.start_partition),
-            text(&self.range.start_row),
-            text(&self.range.end_partition),
-            text(&self.range.end_row),
-        ]);
-        parts.join("\n")
+        lines.extend(parameters.lines(["sv", "spk", "srk", "epk", "erk"]));
+        lines.join("\n")
     }
 
     /// Returns the query string, without `?`, with every parameter percent-encoded.
     pub fn to_query(&self) -> String {
-        self.common.to_query(self.own_parameters())
-    }
-
-    fn own_parameters(&self) -> Vec<(&'static str, Option<&str>)> {
-        let range = &self.range;
-        vec![
-            ("tn", Some(self.table.as_str())),
-            ("si", self.policy.as_deref()),
-            ("spk", range.start_partition.as_deref()),
-            ("srk", range.start_row.as_deref()),
-            ("epk", range.end_partition.as_deref()),
-            ("erk", range.end_row.as_deref()),
-        ]
+        self.0.to_query()
     }
 
     pub(super) fn grant(&self, policies: Option<&AccessPolicies>, client: &Client) -> Result<Grant, Error> {
         let none = AccessPolicy::default();
-        let policy = match &self.policy {
+        let TableSas(parameters) = self;
+        let policy = match parameters.value("si") {
             None => &none,
             Some(id) => policies
                 .and_then(|policies| policies.find(id))
                 .ok_or_else(|| failed("The table has no stored access policy of the name in si"))?,
         };
-        let common = &self.common;
-        let start = one_of(time("st", &common.start)?, policy.start, "st")?;
-        let expiry = one_of(time("se", &common.expiry)?, policy.expiry, "se")?;
-        let permissions = common.permissions.as_deref().map(|letters| {
+        let start = one_of(time("st", parameters)?, policy.start, "st")?;
+        let expiry = one_of(time("se", parameters)?, policy.expiry, "se")?;
+        let permissions = parameters.value("sp").map(|letters| {
             Permissions::parse(letters)
                 .ok_or_else(|| failed("The permissions of a table are the letters r, a, u and d"))
         });
         let permissions = one_of(permissions.transpose()?, policy.permissions, "sp")?
             .filter(|permissions| !permissions.is_empty())
             .ok_or_else(|| failed("Neither sp nor a stored access policy has permissions"))?;
-        common.check(start, expiry, client)?;
+        parameters.check(start, expiry, client)?;
         Ok(Grant::Table {
-            table: fold(&self.table),
+            table: fold(parameters.need("tn")?),
             permissions,
-            range: self.range.clone(),
+            range: self.granted_range(),
         })
     }
 }
