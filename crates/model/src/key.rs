@@ -6,6 +6,7 @@ use crate::text::utf16_len;
 
 /// The spelling of the two keys in payloads and messages.
 pub const PARTITION_KEY: &str = "PartitionKey";
+/// The name of the RowKey in payloads and messages.
 pub const ROW_KEY: &str = "RowKey";
 /// The third system property.
 pub const TIMESTAMP: &str = "Timestamp";

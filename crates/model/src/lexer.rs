@@ -75,6 +75,7 @@ pub struct Tokens<'f> {
 }
 
 impl<'f> Tokens<'f> {
+    /// Begins to read a text.
     pub fn new(text: &'f str) -> Self {
         Tokens {
             all: text,

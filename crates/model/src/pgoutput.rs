@@ -82,6 +82,7 @@ pub struct Relation<'m> {
     pub columns: Vec<Column<'m>>,
 }
 
+/// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column<'m> {
     /// Whether old rows have it by the replica identity.
@@ -100,6 +101,7 @@ pub enum Old<'m> {
 }
 
 impl<'m> Old<'m> {
+    /// Returns the columns that there are.
     pub fn tuple(&self) -> &Tuple<'m> {
         match self {
             Old::Key(tuple) | Old::Row(tuple) => tuple,
@@ -110,6 +112,7 @@ impl<'m> Old<'m> {
 /// The columns of a row, in their order.
 pub type Tuple<'m> = Vec<Datum<'m>>;
 
+/// The value of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Datum<'m> {
     Null,

@@ -58,6 +58,7 @@ impl Ticks {
         }
     }
 
+    /// Returns the number of ticks.
     pub const fn get(self) -> i64 {
         self.0
     }

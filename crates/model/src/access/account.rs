@@ -11,6 +11,7 @@ use crate::error::Error;
 
 /// The account of `UseDevelopmentStorage=true`, and its key, which is built into every SDK.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+/// The well-known key of the development account.
 pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
@@ -44,6 +45,7 @@ impl Account {
         })
     }
 
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -49,6 +49,7 @@ pub(super) fn optional<'de, T, D: Deserializer<'de>>(
 pub(super) mod time {
     use super::*;
 
+    /// Writes a time as the documents of the service have it.
     pub fn serialize<S: Serializer>(time: &Option<Ticks>, serializer: S) -> Result<S::Ok, S::Error> {
         match time {
             Some(time) => serializer.serialize_str(&time.with_seven_digits()),
@@ -56,6 +57,7 @@ pub(super) mod time {
         }
     }
 
+    /// Reads a time of a document.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ticks>, D::Error> {
         optional(
             deserializer,

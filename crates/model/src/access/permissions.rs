@@ -27,6 +27,7 @@ impl Permissions {
         Some(permissions)
     }
 
+    /// Returns whether nothing is permitted.
     pub fn is_empty(self) -> bool {
         self == Permissions::default()
     }

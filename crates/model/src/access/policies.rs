@@ -77,6 +77,7 @@ impl AccessPolicies {
         AccessPolicies::new(document::parse(json)?)
     }
 
+    /// Returns the JSON form.
     pub fn to_json(&self) -> String {
         serde_json::to_string(&self.0).unwrap_or_default()
     }
@@ -86,6 +87,7 @@ impl AccessPolicies {
         self.0.iter().find(|entry| entry.id == id).map(|entry| &entry.policy)
     }
 
+    /// Returns the policies in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &SignedIdentifier> {
         self.0.iter()
     }

@@ -148,6 +148,7 @@ impl ServiceProperties {
         document::parse(json)
     }
 
+    /// Returns the JSON form.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -189,6 +190,7 @@ impl ServicePropertiesChange {
         Ok(change)
     }
 
+    /// Returns the JSON form.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

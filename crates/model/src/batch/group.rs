@@ -74,6 +74,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
+    /// Returns the operations in their order.
     pub fn operations(&self) -> &[Operation<'a>] {
         &self.0
     }

@@ -141,6 +141,7 @@ impl<'a> Operation<'a> {
         }
     }
 
+    /// Returns the properties that the operation has.
     pub fn properties(&self) -> Properties<'_> {
         Properties::from_stored(&self.bag)
     }

@@ -33,6 +33,7 @@ pub enum Kind<'m> {
 }
 
 impl Kind<'_> {
+    /// Returns the name that SQL users see.
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Insert => "insert",

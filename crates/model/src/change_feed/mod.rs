@@ -49,6 +49,7 @@ impl<'n> FeedName<'n> {
         )))
     }
 
+    /// Returns the name as it was given.
     pub fn get(self) -> &'n str {
         self.0
     }

@@ -45,6 +45,7 @@ const MARK: u8 = b'M';
 pub struct Notary(Hmac<Sha256>);
 
 impl Notary {
+    /// Makes the notary of a server, which has this secret.
     pub fn new(secret: &[u8; 32]) -> Notary {
         let mut key = [0; 64];
         key.iter_mut().zip(secret).for_each(|(to, from)| *to = *from);

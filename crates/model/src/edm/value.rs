@@ -58,6 +58,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
+    /// Returns the Edm type.
     pub const fn edm_type(&self) -> EdmType {
         match self {
             Value::String(_) => EdmType::String,

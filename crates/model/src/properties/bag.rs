@@ -147,6 +147,7 @@ impl<'a> Properties<'a> {
         self.count
     }
 
+    /// Returns whether there is no property.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -344,6 +345,7 @@ impl<'a> Properties<'a> {
         PropertiesBuf::assemble(picked.into_iter(), size)
     }
 
+    /// Copies the bag.
     pub fn to_buf(self) -> PropertiesBuf {
         PropertiesBuf(self.bytes.to_vec())
     }
@@ -381,10 +383,12 @@ impl PropertiesBuf {
         PropertiesBuf(EMPTY.to_vec())
     }
 
+    /// Returns the bag.
     pub fn as_properties(&self) -> Properties<'_> {
         Properties::from_stored(&self.0)
     }
 
+    /// Returns the stored form.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

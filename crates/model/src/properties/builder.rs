@@ -27,6 +27,7 @@ struct Pending<'n> {
 }
 
 impl<'n> PropertiesBuilder<'n> {
+    /// Begins a bag without properties.
     pub fn new() -> Self {
         Self::default()
     }

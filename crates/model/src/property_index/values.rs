@@ -48,10 +48,12 @@ impl Values {
         }
     }
 
+    /// Returns whether no value is among them.
     pub fn is_empty(&self) -> bool {
         !self.absent && self.intervals() == 0
     }
 
+    /// Returns whether an entity without the property is among them.
     pub fn may_be_absent(&self) -> bool {
         self.absent
     }
@@ -61,6 +63,7 @@ impl Values {
         self.by_type.iter().map(|intervals| intervals.0.len()).sum()
     }
 
+    /// Returns the values that are in both.
     pub fn intersection(&self, other: &Values) -> Values {
         Values {
             by_type: self

@@ -43,6 +43,7 @@ impl Notes {
         self.0.get(count.checked_sub(1)?).copied()
     }
 
+    /// Returns the newest note.
     #[must_use]
     pub fn newest(&self) -> Option<Note> {
         self.0.back().copied()

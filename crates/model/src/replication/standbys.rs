@@ -54,6 +54,7 @@ struct Standby {
 }
 
 impl Standbys {
+    /// Makes the knowledge of so many standbys, of which nothing is known yet.
     #[must_use]
     pub fn new(count: usize, max_staleness: Option<i64>) -> Standbys {
         let unseen = Standby {

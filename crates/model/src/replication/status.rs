@@ -11,6 +11,7 @@ pub struct ServerStatus {
     pub role: Role,
 }
 
+/// The part of a server in replication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// It takes writes. Transactions that it had acknowledged at the note's moment are before the note's position.
