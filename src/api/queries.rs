@@ -6,17 +6,16 @@ use pgrx::prelude::*;
 use table_service_model::Error;
 use table_service_model::filter::{KeyRange, Plan};
 use table_service_model::json::{self, Metadata};
-use table_service_model::limits::{PAGE_BYTES, PAGE_ENTITIES};
+use table_service_model::limits::{ENTITY_ROW_BYTES, PAGE_BYTES, PAGE_ENTITIES};
 use table_service_model::projection::Projection;
 use table_service_model::token::{ContinuationToken, TOKEN_BYTES};
 
 use super::filters::{parse, refuse_filter};
-use super::results::{Entities, Explanation, Page, PageChunks, PartitionStatistics};
+use super::results::{self, Explanation, PageChunks, PartitionStatistics};
 use crate::engine::explain::{Explained, explain};
 use crate::engine::inlining;
-use crate::engine::output::{RowFilter, predicate};
-use crate::engine::page::{self, Measure, PageRequest, PageSink};
-use crate::engine::scan::{self, Wanted, Workers};
+use crate::engine::page::{Page, PageRequest};
+use crate::engine::scan::{Entities, Workers, predicate};
 use crate::postgres::call::Call;
 use crate::postgres::error::raising;
 use crate::postgres::settings;
@@ -27,7 +26,6 @@ use crate::storage::arguments::{required, top as checked_top};
 use crate::storage::inlining::CallInFrom;
 use crate::storage::planner::answer;
 use crate::storage::result_set::ResultSet;
-use crate::storage::row::Row;
 use crate::storage::statement::ScanFilter;
 use crate::storage::table::{Table, TableLock};
 
@@ -61,39 +59,30 @@ pub fn query_entities(
     top: default!(Option<i64>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     call: Call<'_>,
-) -> Entities {
+) -> results::Entities {
     raising(|| {
         let (query, top) = Query::of_entities(table_name, filter, projection, top, parameters)?;
         let table = query.table()?;
         let mut result = ResultSet::open(call);
-        match top {
-            None => connect(|spi| {
-                scan::read_all(spi, &table, &query.plan, Workers::Permitted, &mut |row| {
-                    result.push_entity(row, &query.projection, None);
-                    true
-                });
-            }),
-            Some(0) => {}
-            Some(top) => connect(|spi| {
-                let filter = RowFilter::of(&table, query.plan.residual.as_ref());
-                let mut taken = 0;
-                let wanted = Wanted {
-                    entities: top,
-                    filter: query.plan.residual.as_ref(),
-                    until: i64::MAX,
-                };
-                scan::read_first(spi, &table, &query.plan.ranges, &wanted, &mut |row| {
-                    if filter.as_ref().is_none_or(|filter| filter.passes(row)) {
-                        result.push_entity(row, &query.projection, None);
-                        taken += 1;
-                    }
-                    (taken < top).then_some(taken)
-                });
-            }),
-        }
-        Ok(Entities)
+        connect(|spi| {
+            let plan = &query.plan;
+            let mut entities = match top {
+                None => Entities::all(spi, &table, plan, Workers::Permitted),
+                Some(top) => Entities::first(spi, &table, &plan.ranges, plan.residual.as_ref(), top, None),
+            };
+            let mut left = top.unwrap_or(u64::MAX);
+            while left > 0 && entities.next() {
+                result.push_entity(&entities.row(), &query.projection, None);
+                left -= 1;
+            }
+        });
+        Ok(results::Entities)
     })
 }
+
+/// The size at which a page of rows is full: the largest entity still fits behind it.
+const FULL_BYTES: usize = PAGE_BYTES - 2 * 1024 * 1024;
+const _: () = assert!(FULL_BYTES + ENTITY_ROW_BYTES <= PAGE_BYTES);
 
 /// Returns one page of the entities that pass a filter, in key order.
 ///
@@ -109,19 +98,37 @@ fn query_page(
     continuation_token: default!(Option<TextArg<'_>>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     call: Call<'_>,
-) -> Page {
+) -> results::Page {
     raising(|| {
         let query = Query::new(table_name, filter, projection, parameters)?;
         let request = query.page(top, continuation_token)?;
         let table = query.table()?;
-        let rows = PageRows {
-            result: ResultSet::open(call),
-            projection: &query.projection,
-            bytes: 0,
-        };
-        let (rows, token) = page::read(request, &table, rows);
-        rows.finish(token);
-        Ok(Page)
+        connect(|spi| {
+            let mut result = ResultSet::open(call);
+            let (mut page, mut bytes) = (Page::open(spi, &table, &request), 0);
+            while page.next() {
+                bytes += page.row().size();
+                if bytes >= FULL_BYTES {
+                    page.fill();
+                }
+                // The last one gets the token.
+                match page.is_full() {
+                    true => result.keep(&page.row()),
+                    false => result.push_entity(&page.row(), &query.projection, None),
+                }
+            }
+            let token = page.token().map(|token| Text::new(&token));
+            let was_kept = result.push_kept(&query.projection, token.as_ref());
+            if let (false, Some(token)) = (was_kept, &token) {
+                // Time has ended the page, when it tested entities behind its last one.
+                if result.keep_last() {
+                    result.push_kept(&query.projection, Some(token));
+                } else {
+                    result.push([None, None, None, None, Some(token.value())]);
+                }
+            }
+        });
+        Ok(results::Page)
     })
 }
 
@@ -139,15 +146,37 @@ fn query_page_json(
 ) -> JsonOut {
     raising(|| {
         let query = Query::new(table_name, filter, projection, parameters)?;
-        let (json, token) = query.print(metadata, top, continuation_token, |projection, metadata| PageJson {
-            json: PAGE_BEGIN.to_vec(),
-            printed: 0,
-            metadata,
-            projection,
-        })?;
-        Ok(JsonOut(json.finish(token)))
+        let metadata = Metadata::parse(required("metadata", metadata)?.get())?;
+        let request = query.page(top, continuation_token)?;
+        let table = query.table()?;
+        let mut json = PAGE_BEGIN.to_vec();
+        let token = connect(|spi| {
+            let mut page = Page::open(spi, &table, &request);
+            while page.next() {
+                let printed = json.len();
+                if printed > PAGE_BEGIN.len() {
+                    json.push(b',');
+                }
+                json::append_entity(&mut json, &page.row().entity(), &query.projection, metadata);
+                if json.len() + PAGE_END_BYTES > PAGE_BYTES && page.end_before() {
+                    json.truncate(printed);
+                }
+            }
+            page.token()
+        });
+        json.extend_from_slice(b"],\"continuationToken\":");
+        match token {
+            // A token is base64url text, so it needs no JSON escapes.
+            Some(token) => json.extend_from_slice(format!("\"{token}\"}}").as_bytes()),
+            None => json.extend_from_slice(b"null}"),
+        }
+        Ok(JsonOut(json))
     })
 }
+
+/// How the JSON of `query_page_json` begins, and how many bytes may come behind its entities.
+const PAGE_BEGIN: &[u8] = b"{\"value\":[";
+const PAGE_END_BYTES: usize = TOKEN_BYTES + 64;
 
 /// Returns a page as the text of a JSON array, in chunks of at most 64 KiB, for programs that pass it on: `chunk`, one behind the
 /// other, is the text. The last row has the continuation token, if there may be more entities. The text has at most `byte_limit`
@@ -168,16 +197,31 @@ fn query_page_chunks(
     raising(|| {
         let query = Query::new(table_name, filter, projection, parameters)?;
         let limit = page_bytes(byte_limit)?;
-        let (chunks, token) = query.print(metadata, top, continuation_token, |projection, metadata| Chunks {
-            result: ResultSet::open(call),
-            chunk: b"[".to_vec(),
-            printed: Vec::new(),
-            length: 1,
-            limit,
-            metadata,
-            projection,
-        })?;
-        chunks.finish(token);
+        let metadata = Metadata::parse(required("metadata", metadata)?.get())?;
+        let request = query.page(top, continuation_token)?;
+        let table = query.table()?;
+        connect(|spi| {
+            let mut chunks = Chunks {
+                result: ResultSet::open(call),
+                chunk: b"[".to_vec(),
+                length: 1,
+            };
+            let (mut page, mut printed) = (Page::open(spi, &table, &request), Vec::new());
+            while page.next() {
+                printed.clear();
+                if chunks.length > 1 {
+                    printed.push(b',');
+                }
+                json::append_entity(&mut printed, &page.row().entity(), &query.projection, metadata);
+                // The bracket at the end has room too.
+                if chunks.length + printed.len() < limit || !page.end_before() {
+                    chunks.append(&printed);
+                }
+            }
+            chunks.append(b"]");
+            let token = page.token().map(|token| Text::new(&token));
+            chunks.push(token.as_ref());
+        });
         Ok(PageChunks)
     })
 }
@@ -333,145 +377,21 @@ impl<'a> Query<'a> {
             time_limit: settings::page_time_limit(),
         })
     }
-
-    /// Reads a page into what prints its entities. Returns that, and the token of the next page.
-    fn print<'q, S: PageSink>(
-        &'q self,
-        metadata: Option<TextArg<'_>>,
-        top: Option<i64>,
-        continuation_token: Option<TextArg<'_>>,
-        printer: impl FnOnce(&'q Projection, Metadata) -> S,
-    ) -> Result<(S, Option<String>), Error> {
-        let metadata = Metadata::parse(required("metadata", metadata)?.get())?;
-        let request = self.page(top, continuation_token)?;
-        let table = self.table()?;
-        Ok(page::read(request, &table, printer(&self.projection, metadata)))
-    }
-}
-
-/// Collects the rows of `query_page`.
-struct PageRows<'f, 'p> {
-    result: ResultSet<'f>,
-    projection: &'p Projection,
-    /// The bytes of the entities, as they are stored.
-    bytes: usize,
-}
-
-impl PageSink for PageRows<'_, '_> {
-    fn measure(&mut self, row: &Row<'_>) -> Measure {
-        self.bytes += row.size();
-        Measure::of_rows(self.bytes)
-    }
-
-    fn entity(&mut self, row: &Row<'_>, is_last: bool) {
-        if is_last {
-            // It gets the token.
-            self.result.keep(row);
-        } else {
-            self.result.push_entity(row, self.projection, None);
-        }
-    }
-}
-
-impl PageRows<'_, '_> {
-    fn finish(mut self, token: Option<String>) {
-        let token = token.map(|token| Text::new(&token));
-        let was_kept = self.result.push_kept(self.projection, token.as_ref());
-        if let (false, Some(token)) = (was_kept, &token) {
-            // Time has ended the page, when it tested entities behind its last one.
-            if self.result.keep_last() {
-                self.result.push_kept(self.projection, Some(token));
-            } else {
-                self.result.push([None, None, None, None, Some(token.value())]);
-            }
-        }
-    }
-}
-
-/// How the JSON of `query_page_json` begins, and how many bytes may come behind its entities.
-const PAGE_BEGIN: &[u8] = b"{\"value\":[";
-const PAGE_END_BYTES: usize = TOKEN_BYTES + 64;
-
-/// Collects the JSON of `query_page_json`.
-struct PageJson<'p> {
-    json: Vec<u8>,
-    /// The length without the entity that was measured last, until it is taken.
-    printed: usize,
-    projection: &'p Projection,
-    metadata: Metadata,
-}
-
-impl PageSink for PageJson<'_> {
-    fn measure(&mut self, row: &Row<'_>) -> Measure {
-        self.printed = self.json.len();
-        if self.json.last() == Some(&b'}') {
-            self.json.push(b',');
-        }
-        json::append_entity(&mut self.json, &row.entity(), self.projection, self.metadata);
-        if self.json.len() + PAGE_END_BYTES <= PAGE_BYTES {
-            return Measure::Fits;
-        }
-        Measure::TooLarge
-    }
-
-    fn entity(&mut self, _: &Row<'_>, _: bool) {
-        self.printed = self.json.len();
-    }
-}
-
-impl PageJson<'_> {
-    fn finish(mut self, token: Option<String>) -> Vec<u8> {
-        // Removes the entity that did not fit.
-        self.json.truncate(self.printed.max(PAGE_BEGIN.len()));
-        self.json.extend_from_slice(b"],\"continuationToken\":");
-        match token {
-            // A token is base64url text, so it needs no JSON escapes.
-            Some(token) => self.json.extend_from_slice(format!("\"{token}\"}}").as_bytes()),
-            None => self.json.extend_from_slice(b"null}"),
-        }
-        self.json
-    }
 }
 
 /// Most bytes of a chunk.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Makes the rows of `query_page_chunks`.
-struct Chunks<'f, 'p> {
+struct Chunks<'f> {
     result: ResultSet<'f>,
     /// The text that is not in a row yet.
     chunk: Vec<u8>,
-    /// The entity that was measured last, with the comma before it.
-    printed: Vec<u8>,
-    /// The length of the text without it.
+    /// The length of the text so far.
     length: usize,
-    limit: usize,
-    projection: &'p Projection,
-    metadata: Metadata,
 }
 
-impl PageSink for Chunks<'_, '_> {
-    fn measure(&mut self, row: &Row<'_>) -> Measure {
-        self.printed.clear();
-        if self.length > 1 {
-            self.printed.push(b',');
-        }
-        json::append_entity(&mut self.printed, &row.entity(), self.projection, self.metadata);
-        // The bracket at the end has room too.
-        if self.length + self.printed.len() < self.limit {
-            return Measure::Fits;
-        }
-        Measure::TooLarge
-    }
-
-    fn entity(&mut self, _: &Row<'_>, _: bool) {
-        let printed = std::mem::take(&mut self.printed);
-        self.append(&printed);
-        self.printed = printed;
-    }
-}
-
-impl Chunks<'_, '_> {
+impl Chunks<'_> {
     fn append(&mut self, mut bytes: &[u8]) {
         self.length += bytes.len();
         while self.chunk.len() + bytes.len() > CHUNK_BYTES {
@@ -492,11 +412,5 @@ impl Chunks<'_, '_> {
     fn push(&mut self, token: Option<&Text>) {
         let chunk = Text::new(&String::from_utf8_lossy(&self.chunk));
         self.result.push([Some(chunk.value()), token.map(Text::value)]);
-    }
-
-    fn finish(mut self, token: Option<String>) {
-        self.append(b"]");
-        let token = token.map(|token| Text::new(&token));
-        self.push(token.as_ref());
     }
 }

@@ -4,18 +4,19 @@
 
 use pgrx::prelude::*;
 use table_service_model::Error;
+use table_service_model::filter::Predicate;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::projection::Projection;
 
 use super::results::Entities;
-use crate::engine::output::RowFilter;
+use crate::engine::scan::predicate;
 use crate::postgres::call::Call;
 use crate::postgres::error::raising;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Value};
 use crate::postgres::types::{TextArg, TextArrayArg};
 use crate::storage::arguments::{EntityKeys, required};
-use crate::storage::direct::{Lookup, with_reader};
+use crate::storage::direct::{Lookup, Reader};
 use crate::storage::result_set::ResultSet;
 use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::{Table, TableLock};
@@ -38,22 +39,18 @@ fn get_entity(
         if !keys.within_limits() {
             return Ok(Entities);
         }
-        let filter = RowFilter::of(&table, None);
-        let read = with_reader(&table, Lookup::KeysOf(keys.partition_key), |table| {
-            let row = table.get(keys);
-            if let Some(row) = row.filter(|row| filter.as_ref().is_none_or(|filter| filter.passes(row))) {
-                result.push_entity(&row, &projection, None);
+        let predicate = predicate(&table, None);
+        match Reader::open(&table, Lookup::KeysOf(keys.partition_key)) {
+            Some(mut reader) => {
+                let is_there = reader.seek(keys);
+                if is_there && predicate.is_none_or(|predicate| reader.row().passes(&predicate)) {
+                    result.push_entity(&reader.row(), &projection, None);
+                }
             }
-            Some(())
-        });
-        if read.is_none() {
-            read_into(
-                &mut result,
-                &table,
-                &Statement::of_keys(Kind::Get, keys),
-                filter.as_ref(),
-                &projection,
-            );
+            None => {
+                let statement = Statement::of_keys(Kind::Get, keys);
+                read_into(&mut result, &table, &statement, predicate.as_ref(), &projection);
+            }
         }
         Ok(Entities)
     })
@@ -88,24 +85,24 @@ fn get_entities(
         let mut result = ResultSet::open(call);
         let wanted = Array::of_texts(wanted.into_iter());
         let statement = Statement::of_row_keys(Kind::GetMany, Value::text(partition_key), &wanted);
-        let filter = RowFilter::of(&table, None);
-        read_into(&mut result, &table, &statement, filter.as_ref(), &projection);
+        let predicate = predicate(&table, None);
+        read_into(&mut result, &table, &statement, predicate.as_ref(), &projection);
         Ok(Entities)
     })
 }
 
-/// Adds the entities that a statement selects, and that pass the filter, to the result.
+/// Adds the entities that a statement selects, and that pass the predicate, to the result.
 fn read_into(
     result: &mut ResultSet<'_>,
     table: &Table,
     statement: &Statement<'_>,
-    filter: Option<&RowFilter>,
+    predicate: Option<&Predicate>,
     projection: &Projection,
 ) {
     connect(|spi| {
         let mut fetch = spi.fetch(table.name(), statement);
         while let Some(row) = fetch.next_row() {
-            if filter.is_none_or(|filter| filter.passes(&row)) {
+            if predicate.is_none_or(|predicate| row.passes(predicate)) {
                 result.push_entity(&row, projection, None);
             }
         }

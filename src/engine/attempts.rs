@@ -64,6 +64,7 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
+    /// Reads the clock.
     pub fn new() -> ClockReading {
         ClockReading::after(None)
     }
@@ -238,7 +239,7 @@ pub fn remove_expired(table: &Table, expiries: &Expiries, keys: EntityKeys<'_>) 
         }
         // The entity stays expired, whoever holds its lock. A renewed entity has another Timestamp. If a sweep was faster,
         // this deletes nothing; if a policy or a trigger keeps it, it is found again.
-        spi.run(table.name(), &Statement::delete(keys, Some(timestamp)));
+        spi.run(table.name(), &Statement::delete(keys, Some(timestamp), false));
         InTheWay::Expired(timestamp)
     })
 }

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::ffi::CStr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use table_service_model::Error;
@@ -14,16 +15,15 @@ use table_service_model::PropertiesBuf;
 use table_service_model::filter::{Plan, Predicate};
 use table_service_model::patch::Patch;
 
-use super::output::{RowFilter, predicate};
-use super::page::{self, Measure, PageRequest, PageSink};
+use super::page::{Page, PageRequest};
 use super::property_index::FilterIndexes;
-use super::scan::{self, Workers};
+use super::scan::{Entities, Workers, predicate};
 use crate::postgres::clock::now;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Text, Value};
 use crate::storage::expiry::Expiries;
 use crate::storage::row::{KeyPair, Row};
-use crate::storage::statement::{IndexScan, Kind, RangeKeys, ScanFilter, Statement};
+use crate::storage::statement::{IndexScan, Kind, RangeScan, ScanFilter, Statement};
 use crate::storage::table::Table;
 
 /// How many entities one statement locks, and how many bytes their new properties have, about.
@@ -68,7 +68,7 @@ pub fn require_local(table: &Table, function: &CStr) -> Result<(), Error> {
 
 /// Counts the entities of a plan's ranges that pass its filter, under the caller's snapshot.
 pub fn count(table: &Table, plan: &Plan) -> i64 {
-    let filter = predicate(table, plan.residual.as_ref()).map(|predicate| ScanFilter::new(&predicate));
+    let filter = predicate(table, plan.residual.as_ref()).map(|predicate| Rc::new(ScanFilter::new(&predicate)));
     let knowledge = FilterIndexes::new(table, plan.residual.as_ref());
     let mut count = 0;
     for range in &plan.ranges {
@@ -82,8 +82,10 @@ pub fn count(table: &Table, plan: &Plan) -> i64 {
                 _ => None,
             };
             through_indexes.unwrap_or_else(|| {
-                let keys = RangeKeys::new(range);
-                let rows = spi.run(table.name(), &Statement::count(&keys, filter.as_ref()));
+                let rows = spi.run(
+                    table.name(),
+                    &Statement::of_range(&RangeScan::count(range, filter.as_ref())),
+                );
                 rows.first().and_then(|row| row.int8(1)).unwrap_or_default()
             })
         });
@@ -100,9 +102,8 @@ impl Bulk<'_> {
     pub fn run(&self) -> Result<u64, Error> {
         let mut writer = Writer::new(self);
         connect(|spi| {
-            scan::read_all(spi, self.table, self.plan, Workers::Prevented, &mut |row| {
-                writer.add(row)
-            });
+            let mut entities = Entities::all(spi, self.table, self.plan, Workers::Prevented);
+            while entities.next() && writer.add(&entities.row()) {}
         });
         let changed = writer.finish()?;
         self.require_rights(changed)?;
@@ -135,9 +136,17 @@ impl Bulk<'_> {
             if request.top == 0 {
                 break;
             }
-            let (writer, next) = page::read_until(request, self.table, Writer::new(self));
+            let mut writer = Writer::new(self);
+            step.next = connect(|spi| {
+                let mut page = Page::open(spi, self.table, &request);
+                while page.next() {
+                    if !writer.add(&page.row()) {
+                        page.fill();
+                    }
+                }
+                page.into_next()
+            });
             step.changed += writer.finish()?;
-            step.next = next;
             if step.next.is_none() || began.elapsed() >= time_limit {
                 break;
             }
@@ -159,7 +168,7 @@ impl Bulk<'_> {
 struct Writer<'b> {
     bulk: &'b Bulk<'b>,
     /// The filter that they must still pass.
-    filter: Option<RowFilter>,
+    filter: Option<Predicate>,
     partition_key: String,
     /// In order.
     row_keys: Vec<String>,
@@ -168,25 +177,11 @@ struct Writer<'b> {
     refused: Option<Error>,
 }
 
-impl PageSink for Writer<'_> {
-    fn measure(&mut self, _: &Row<'_>) -> Measure {
-        match self.refused {
-            None => Measure::Fits,
-            Some(_) => Measure::Fills,
-        }
-    }
-
-    fn entity(&mut self, row: &Row<'_>, _: bool) {
-        self.add(row);
-    }
-}
-
 impl<'b> Writer<'b> {
     fn new(bulk: &'b Bulk<'b>) -> Writer<'b> {
-        let filter = bulk.plan.residual.as_ref();
         Writer {
             bulk,
-            filter: filter.map(|filter| RowFilter::new(Predicate::new(filter))),
+            filter: bulk.plan.residual.as_ref().map(Predicate::new),
             partition_key: String::new(),
             row_keys: Vec::new(),
             changed: 0,
@@ -240,7 +235,7 @@ impl<'b> Writer<'b> {
             let statement = Statement::of_row_keys(Kind::LockMany, partition(), &given);
             let mut fetch = spi.fetch(table.name(), &statement);
             while let Some(row) = fetch.next_row() {
-                if filter.is_some_and(|filter| !filter.passes(&row))
+                if filter.is_some_and(|filter| !row.passes(filter))
                     || expiries.have_passed(row.timestamp(), row.properties())
                 {
                     continue;
@@ -273,8 +268,11 @@ impl<'b> Writer<'b> {
                     ),
                     BulkChange::Patch(_) => {
                         let bags = Array::of_bags(bags.iter().map(PropertiesBuf::as_properties));
-                        let statement = Statement::replace_locked(partition(), &keys, now(), &bags);
-                        spi.run(table.name(), &statement)
+                        let kind = Kind::ReplaceLocked;
+                        spi.run(
+                            table.name(),
+                            &Statement::of_arrays(kind, partition(), &keys, now(), &bags),
+                        )
                     }
                 };
                 // Others are kept by a policy or a trigger.

@@ -177,6 +177,7 @@ impl ChangeFeed {
         self.publication.is_none() && self.slot.is_none()
     }
 
+    /// Returns the error that there is no such feed.
     pub fn not_found(&self) -> Error {
         let feed = self.name.clone();
         Error::ChangeFeedNotFound { feed }

@@ -10,6 +10,7 @@ const CLOSELY: u64 = 64;
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
+    /// Returns the deadline after this time.
     pub fn after(limit: Duration) -> Deadline {
         // A limit beyond the clock's range is no limit.
         Deadline(Instant::now().checked_add(limit))

@@ -9,7 +9,7 @@ use super::fan_out;
 use super::property_index::{FilterIndexes, value_in};
 use super::scan::{are_read_together, bounds, lookup, strategy};
 use crate::postgres::spi::Connection;
-use crate::storage::direct::with_reader;
+use crate::storage::direct::Reader;
 use crate::storage::execution::ScanPlanning;
 use crate::storage::statement::{IndexScan, Tested, scan_to_sql};
 use crate::storage::table::Table;
@@ -123,7 +123,7 @@ fn explain_indexes(
 ) -> Result<Explained, String> {
     let condition = knowledge.within(ranges);
     let lookup = lookup(ranges, Some(knowledge));
-    let is_direct = lookup.is_some_and(|lookup| with_reader(table, lookup, |_| Some(())).is_some());
+    let is_direct = lookup.is_some_and(|lookup| Reader::open(table, lookup).is_some());
     let mut strategy = strategy(Some(PAGE_ENTITIES), is_direct);
     let decision = loop {
         let decision = knowledge.decide(&strategy, (ranges, ranges), &condition, 0);

@@ -16,71 +16,21 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use pgrx::pg_sys;
 use table_service_model::filter::{Bound, Filter, KeyRange, Predicate};
 
-use super::output::Output;
 use super::property_index::FilterIndexes;
 use crate::postgres::citus::Shards;
 use crate::postgres::memory::RowMemory;
 use crate::postgres::spi::Connection;
 use crate::postgres::types::value::Text;
-use crate::storage::direct::{Lookup, Reader, with_reader};
+use crate::storage::direct::{Lookup, Reader};
+use crate::storage::fetch::Fetch;
 use crate::storage::row::{KeyPair, Row};
-use crate::storage::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested};
+use crate::storage::statement::{Bounds, First, IndexScan, RangeScan, ScanFilter, Tested};
 use crate::storage::table::Table;
-
-/// Reads entities of key ranges into `output`, in key order: all that pass the filter, or the `first` ones until the caller wants no more,
-/// among which may be others.
-pub fn read<'a>(
-    spi: &'a Connection,
-    table: &'a Table,
-    ranges: &[KeyRange],
-    filter: Option<&'a Filter>,
-    first: Option<First>,
-    output: Output<'a>,
-) {
-    let mut reading = FanOut {
-        spi,
-        table,
-        knowledge: FilterIndexes::new(table, filter),
-        filter: filter.map(|filter| ScanFilter::new(&Predicate::new(filter))),
-        output,
-        memory: RowMemory::new(),
-    };
-    let Some(first) = first else {
-        for range in ranges {
-            reading.all(range);
-            pgrx::check_for_interrupts!();
-        }
-        return;
-    };
-    let mut left = Left {
-        rows: first.rows,
-        expired: 0,
-        wanted: first.rows,
-        until: first.until,
-        // A filter may let a few entities of a large partition pass.
-        in_partition: if filter.is_none() { in_partition(table) } else { 1 },
-    };
-    let shards = match ranges.iter().any(|range| range.partition().is_none()) {
-        true => Shards::of(spi, table.oid()),
-        false => Shards::one(),
-    };
-    // The first range last.
-    let mut rest: Vec<KeyRange> = ranges.iter().rev().cloned().collect();
-    while let Some(range) = rest.pop() {
-        rest.extend(reading.first(&range, &shards, &mut left));
-        if reading.output.has_ended {
-            break;
-        }
-        pgrx::check_for_interrupts!();
-    }
-    if filter.is_none() && shards.count() > 1 {
-        remember_in_partition(table, left.in_partition);
-    }
-}
 
 thread_local! {
     /// How many entities the partitions of a table have, as the last page saw them.
@@ -103,15 +53,51 @@ fn remember_in_partition(table: &Table, entities: u64) {
     });
 }
 
-struct FanOut<'a> {
+/// The rows of key ranges of a distributed table, in key order: all that pass the filter, or the first ones, among which may be others.
+pub struct FanOut<'a> {
+    source: Source<'a>,
     spi: &'a Connection,
     table: &'a Table,
     /// The knowledge of property indexes about the filter.
     knowledge: Option<FilterIndexes<'a>>,
-    filter: Option<ScanFilter>,
-    output: Output<'a>,
+    filter: Option<Rc<ScanFilter>>,
+    /// What is left to read, the first range last.
+    rest: Vec<KeyRange>,
+    /// `None` if all rows are wanted.
+    first: Option<FirstRows>,
+    /// How many entities the caller has taken so far.
+    taken: usize,
     /// For what a local shard is opened with: a filter may have many ranges.
     memory: RowMemory,
+}
+
+/// Where the rows come from.
+enum Source<'a> {
+    None,
+    Statement(Fetch<'a>),
+    /// A shard that this server has.
+    Shard(Reader),
+}
+
+/// The progress of a read of the first rows.
+struct FirstRows {
+    left: Left,
+    shards: Shards,
+    range: Option<Running>,
+}
+
+/// A range that is being read.
+struct Running {
+    range: KeyRange,
+    /// How many entities the caller had taken before it.
+    before: usize,
+    /// How many rows each shard was asked for.
+    rows: u64,
+    /// The progress of each shard.
+    arrived: Vec<Arrived>,
+    /// The keys of the last row, if its shard has no more to show, and whether that has shown only one partition.
+    cut: Option<(KeyPair, bool)>,
+    in_partition: u64,
 }
 
 /// The first rows that are still to be read.
@@ -128,8 +114,8 @@ struct Left {
 
 impl Left {
     /// Takes off the entities that the caller has taken so far. Where many have expired, as many again may follow.
-    fn count(&mut self, output: &Output<'_>) {
-        let rows = self.wanted.saturating_sub(output.taken as u64);
+    fn count(&mut self, taken: usize) {
+        let rows = self.wanted.saturating_sub(taken as u64);
         self.rows = rows.max(self.expired.min(EXPIRED)).max(2);
     }
 
@@ -178,115 +164,236 @@ struct Arrived {
     partition_key: String,
 }
 
-impl FanOut<'_> {
-    fn all(&mut self, range: &KeyRange) {
-        let index_scan = self.index_scan(range, None);
-        if index_scan.is_none() && self.in_local_shard(range) {
+impl Running {
+    /// Notes that a row has arrived from the shard with this number.
+    fn note(&mut self, shard: usize, row: &Row<'_>) {
+        let Some(arrived) = self.arrived.get_mut(shard) else {
+            return;
+        };
+        arrived.rows += 1;
+        if arrived.partitions == 0 || arrived.partition_key != row.partition_key() {
+            arrived.partitions += 1;
+            row.partition_key().clone_into(&mut arrived.partition_key);
+        }
+        self.in_partition = self.in_partition.max(arrived.rows / arrived.partitions);
+        if arrived.rows >= self.rows {
+            self.cut = Some((row.keys(), arrived.partitions == 1));
+        }
+    }
+}
+
+impl<'a> FanOut<'a> {
+    /// Returns the rows of key ranges, which must be in key order: all of them, or the `first` ones, of which the
+    /// caller takes as many as it likes.
+    pub fn new(
+        spi: &'a Connection,
+        table: &'a Table,
+        ranges: &[KeyRange],
+        filter: Option<&'a Filter>,
+        first: Option<First>,
+    ) -> FanOut<'a> {
+        let first = first.map(|first| FirstRows {
+            left: Left {
+                rows: first.rows,
+                expired: 0,
+                wanted: first.rows,
+                until: first.until,
+                // A filter may let a few entities of a large partition pass.
+                in_partition: if filter.is_none() { in_partition(table) } else { 1 },
+            },
+            shards: match ranges.iter().any(|range| range.partition().is_none()) {
+                true => Shards::of(spi, table.oid()),
+                false => Shards::one(),
+            },
+            range: None,
+        });
+        FanOut {
+            source: Source::None,
+            spi,
+            table,
+            knowledge: FilterIndexes::new(table, filter),
+            filter: filter.map(|filter| Rc::new(ScanFilter::new(&Predicate::new(filter)))),
+            rest: ranges.iter().rev().cloned().collect(),
+            first,
+            taken: 0,
+            memory: RowMemory::new(),
+        }
+    }
+
+    /// Returns whether a statement has made the tests of a predicate on the row. The other servers test the filter alone.
+    pub fn is_tested(&self, predicate: &Predicate) -> bool {
+        self.first.is_none() && !self.is_direct() && predicate.alive().is_none()
+    }
+
+    /// Returns whether no statement has found the row.
+    pub fn is_direct(&self) -> bool {
+        matches!(self.source, Source::Shard(_))
+    }
+
+    /// Returns the row that this is at.
+    pub fn row(&self) -> Row<'_> {
+        match &self.source {
+            Source::Statement(fetch) => fetch.row(),
+            Source::Shard(reader) => reader.row(),
+            // Nothing else has rows.
+            Source::None => unreachable!("a row is read after it was found"),
+        }
+    }
+
+    /// Moves to the next row. `taken` is how many entities the caller has taken. Returns false after the last row.
+    pub fn next(&mut self, taken: usize) -> bool {
+        if let (Some(first), Source::Statement(_)) = (&mut self.first, &self.source) {
+            first.left.expired += u64::from(taken == self.taken);
+        }
+        self.taken = taken;
+        loop {
+            let is_cut = self.running().is_some_and(|running| running.cut.is_some());
+            let is_there = !is_cut
+                && match &mut self.source {
+                    Source::None => false,
+                    Source::Statement(fetch) => fetch.next(),
+                    Source::Shard(reader) => reader.next(),
+                };
+            if is_there {
+                self.note_row();
+                return true;
+            }
+            self.end_range(false);
+            let Some(range) = self.rest.pop() else { return false };
+            pgrx::check_for_interrupts!();
+            self.begin(range);
+        }
+    }
+
+    fn running(&self) -> Option<&Running> {
+        self.first.as_ref()?.range.as_ref()
+    }
+
+    /// Notes the row that has arrived from a statement.
+    fn note_row(&mut self) {
+        if let (
+            Some(FirstRows {
+                shards,
+                range: Some(running),
+                ..
+            }),
+            Source::Statement(fetch),
+        ) = (&mut self.first, &self.source)
+        {
+            let row = fetch.row();
+            let shard = match running.arrived.len() {
+                1 => 0,
+                _ => shards.of_partition(row.partition_key()),
+            };
+            running.note(shard, &row);
+        }
+    }
+
+    /// Begins to read a range.
+    fn begin(&mut self, range: KeyRange) {
+        let index_scan = self.index_scan(&range);
+        let shard = range.partition().filter(|_| index_scan.is_none()).map(Text::new);
+        if let Some(partition_key) = shard {
+            self.memory.enter();
+            match Reader::open(self.table, Lookup::KeysOf(partition_key.arg())) {
+                Some(mut reader) => {
+                    reader.search_range(&range);
+                    self.source = Source::Shard(reader);
+                }
+                None => self.memory.leave(),
+            }
+        }
+        let Some(FirstRows {
+            left,
+            shards,
+            range: running,
+        }) = &mut self.first
+        else {
+            if !matches!(self.source, Source::Shard(_)) {
+                let scan = || RangeScan::distributed(&range, self.filter.as_ref(), None);
+                self.source = Source::Statement(match &index_scan {
+                    Some(scan) => self.spi.fetch_once(scan),
+                    None => self.spi.fetch_range(self.table.name(), scan()),
+                });
+            }
+            return;
+        };
+        let one = range.partition().is_some() || index_scan.is_some();
+        let shards = if one { 1 } else { shards.count() };
+        let (rows, until) = (left.rows_of_each(shards), left.until);
+        if !matches!(self.source, Source::Shard(_)) {
+            let first = Some(First { rows, until }).filter(|_| range.point().is_none());
+            let scan = || RangeScan::distributed(&range, self.filter.as_ref(), first);
+            self.source = Source::Statement(match &index_scan {
+                Some(scan) => self.spi.fetch_once(scan),
+                None if shards == 1 => self.spi.fetch_range(self.table.name(), scan()),
+                None => self.spi.fetch_of_shards(self.table.name(), &scan()),
+            });
+        }
+        *running = Some(Running {
+            range,
+            before: self.taken,
+            rows,
+            arrived: vec![Arrived::default(); usize::try_from(shards).unwrap_or_default()],
+            cut: None,
+            in_partition: 1,
+        });
+    }
+
+    /// Ends the range that is being read, and notes what is left of it. `has_more` says that the caller wants no more of it.
+    fn end_range(&mut self, has_more: bool) {
+        let is_direct = self.is_direct();
+        self.source = Source::None;
+        self.memory.leave();
+        let taken = self.taken;
+        let Some((left, running)) = self
+            .first
+            .as_mut()
+            .and_then(|it| Some((&mut it.left, it.range.take()?)))
+        else {
+            return;
+        };
+        left.count(taken);
+        let (range, is_partition) = (&running.range, running.range.partition().is_some());
+        if is_direct {
+            left.note_partition((taken - running.before) as u64, has_more);
             return;
         }
-        let output = &mut self.output;
-        let keys = RangeKeys::new(range);
-        let mut fetch = match &index_scan {
-            Some(scan) => self.spi.fetch_once(scan),
-            None => {
-                let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), None);
-                self.spi.fetch(self.table.name(), &statement)
-            }
-        };
-        while fetch.next_row().is_some_and(|row| output.give(&row)) {}
-    }
-
-    /// Reads the first rows of a range. Returns the ranges that are left of it, the last one first.
-    fn first(&mut self, range: &KeyRange, shards: &Shards, left: &mut Left) -> Vec<KeyRange> {
-        let index_scan = self.index_scan(range, Some(left.rows));
-        let before = self.output.taken;
-        if index_scan.is_none() && self.in_local_shard(range) {
-            left.count(&self.output);
-            left.note_partition((self.output.taken - before) as u64, self.output.has_ended);
-            return Vec::new();
-        }
-        let output = &mut self.output;
-        let is_partition = range.partition().is_some();
-        let one = Shards::one();
-        let shards = if is_partition || index_scan.is_some() {
-            &one
-        } else {
-            shards
-        };
-        let rows = left.rows_of_each(shards.count());
-        let first = First {
-            rows,
-            until: left.until,
-        };
-        let mut arrived = vec![Arrived::default(); usize::try_from(shards.count()).unwrap_or_default()];
-        let (mut cut, mut in_partition) = (None, 1);
-        let take = &mut |row: &Row<'_>| {
-            let taken = output.taken;
-            let wants_more = output.give(row);
-            left.expired += u64::from(output.taken == taken);
-            left.count(output);
-            let (partition_key, row_key) = (row.partition_key(), row.row_key());
-            if let Some(arrived) = arrived.get_mut(shards.of_partition(partition_key)) {
-                arrived.rows += 1;
-                if arrived.partitions == 0 || arrived.partition_key != partition_key {
-                    arrived.partitions += 1;
-                    partition_key.clone_into(&mut arrived.partition_key);
-                }
-                in_partition = in_partition.max(arrived.rows / arrived.partitions);
-                if arrived.rows >= rows && wants_more {
-                    cut = Some(((partition_key.to_owned(), row_key.to_owned()), arrived.partitions == 1));
-                }
-            }
-            wants_more && cut.is_none()
-        };
-        let keys = RangeKeys::new(range);
-        let mut fetch = if let Some(scan) = &index_scan {
-            self.spi.fetch_once(scan)
-        } else {
-            let first = Some(first).filter(|_| range.point().is_none());
-            let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), first);
-            match shards.count() {
-                1 => self.spi.fetch(self.table.name(), &statement),
-                _ => self.spi.fetch_of_shards(self.table.name(), &statement),
-            }
-        };
-        while fetch.next_row().is_some_and(|row| take(&row)) {}
-        drop(fetch);
+        let cut = running.cut.filter(|_| !has_more);
         match &cut {
             // The shard has shown several partitions.
-            Some((_, false)) => left.in_partition = in_partition,
-            None if is_partition => left.note_partition(in_partition, output.has_ended),
-            _ => left.in_partition = left.in_partition.max(in_partition),
+            Some((_, false)) => left.in_partition = running.in_partition,
+            None if is_partition => left.note_partition(running.in_partition, has_more),
+            _ => left.in_partition = left.in_partition.max(running.in_partition),
         }
         match cut {
-            None => Vec::new(),
+            None => {}
             // The shard has more rows of this partition, and the others need not be asked for it.
-            Some((keys, true)) if !is_partition => partition_first(range, keys),
-            Some((keys, _)) => vec![after(range, keys)],
+            Some((keys, true)) if !is_partition => self.rest.extend(partition_first(range, keys)),
+            Some((keys, _)) => self.rest.push(after(range, keys)),
         }
-    }
-
-    /// Reads the rows of a range in one partition until the caller wants no more, if this server has the partition's shard. Returns false,
-    /// without reading, if only a statement can do it.
-    fn in_local_shard(&mut self, range: &KeyRange) -> bool {
-        let Some(partition_key) = range.partition().map(Text::new) else {
-            return false;
-        };
-        let (partition_key, output) = (partition_key.arg(), &mut self.output);
-        let read = |reader: &mut Reader<'_>| {
-            reader.each_of_partition((partition_key, range), |row| output.give_if_passes(row));
-            Some(())
-        };
-        self.memory.enter();
-        let is_read = with_reader(self.table, Lookup::KeysOf(partition_key), read).is_some();
-        self.memory.leave();
-        is_read
     }
 
     /// Returns the scan of a range that lets the other servers use property indexes.
-    fn index_scan(&self, range: &KeyRange, limit: Option<u64>) -> Option<IndexScan> {
-        let filter = self.filter.as_ref().map_or(Tested::ByCaller, Tested::Compiled);
+    fn index_scan(&self, range: &KeyRange) -> Option<IndexScan> {
+        let filter = self.filter.as_deref().map_or(Tested::ByCaller, Tested::Compiled);
+        let limit = self.first.as_ref().map(|first| first.left.rows);
         index_scan(self.table, range, self.knowledge.as_ref()?, filter, limit)
+    }
+}
+
+impl Drop for FanOut<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.end_range(true);
+        if let Some(first) = &self.first
+            && self.filter.is_none()
+            && first.shards.count() > 1
+        {
+            remember_in_partition(self.table, first.left.in_partition);
+        }
     }
 }
 

@@ -25,6 +25,7 @@ pub struct Messages<'f> {
 }
 
 impl<'f> Messages<'f> {
+    /// Returns the messages of a feed's slot and publication.
     pub fn of(slot: &'f str, publication: &'f str, with_notes: bool) -> Messages<'f> {
         Messages {
             slot,

@@ -10,10 +10,10 @@
 //! - As in any statement on a table, nobody can truncate the table or change its definition in the middle of the statement.
 
 use pgrx::pg_sys;
-use table_service_model::filter::{Dialect, Filter, Plan};
+use table_service_model::filter::{Dialect, Filter, KeyRange, Plan};
 
-use super::matches::{RANGES, conditions, keys_say_all};
-use crate::storage::direct::{Lookup, with_reader};
+use super::matches::{RANGES, conditions};
+use crate::storage::direct::{Lookup, Reader};
 use crate::storage::expiry::Expiries;
 use crate::storage::inlining::{CallInFrom, Selection};
 use crate::storage::table::{Table, TableLock};
@@ -35,7 +35,7 @@ pub fn query_entities(call: &CallInFrom<'_>, table_name: &str, plan: &Plan, top:
     // Without a range there is nothing to read. For many, and with `top` for a filter that tests rows, the function finds the better way:
     // it sees what it has read so far.
     let is_simple = (1..=RANGES).contains(&plan.ranges.len())
-        && plan.ranges.iter().all(keys_say_all)
+        && plan.ranges.iter().all(KeyRange::is_of_comparisons)
         && (top.is_none() || plan.residual.is_none());
     if !gains || !is_simple {
         return None;
@@ -68,7 +68,7 @@ fn on_table(
     let table = Table::open(name, TableLock::Read).ok()?;
     let is_plain = table.name().name() == name
         && Expiries::of(&table).is_empty()
-        && with_reader(&table, Lookup::Keys, |table| Some(table.has_no_nulls())) == Some(true);
+        && Reader::open(&table, Lookup::Keys).is_some_and(|table| table.has_no_nulls());
     let query = is_plain.then(|| f(&table)).flatten();
     if query.is_none() {
         call.stays_while(table.oid());

@@ -2,15 +2,13 @@
 //! and the part of the entities that passes.
 
 use pgrx::pg_sys;
-use table_service_model::filter::{
-    Column, Dialect, Expression as FilterExpression, Filter, KeyRange, Operator as FilterOperator, Plan,
-};
+use table_service_model::filter::{Column, Dialect, Expression as FilterExpression, Filter, KeyRange, Operator, Plan};
 use table_service_model::property_index::Condition;
 
 use super::property_index::FilterIndexes;
 use crate::postgres::settings::filter_dialect;
 use crate::storage::planner::{
-    Expression, Implied, Key, MatchesCall, Operator, SelectivityRequest, SimplifyRequest, TableRow, all_of, any_of,
+    Expression, Implied, MatchesCall, SelectivityRequest, SimplifyRequest, TableRow, all_of, any_of,
 };
 use crate::storage::table::Table;
 
@@ -139,8 +137,8 @@ fn part(expression: &FilterExpression, is_known: &dyn Fn(&Column) -> bool) -> f6
         FilterExpression::Text(_) => PART_OF_TEXT,
         FilterExpression::Property(_) => 0.5,
         FilterExpression::Comparison(comparison) => match comparison.operator {
-            FilterOperator::Eq => EQUAL,
-            FilterOperator::Ne => 1.0 - EQUAL,
+            Operator::Eq => EQUAL,
+            Operator::Ne => 1.0 - EQUAL,
             _ => LESS,
         },
     }
@@ -161,38 +159,12 @@ fn columns_are_known(expression: &FilterExpression, is_known: &dyn Fn(&Column) -
     }
 }
 
-/// Returns conditions on the keys in a range. They may also hold for other keys, if not [`keys_say_all`].
+/// Returns conditions on the keys in a range.
 fn keys(row: &TableRow<'_>, range: &KeyRange) -> Vec<Expression> {
-    let mut conditions = Vec::new();
-    let partition = range.partition();
-    if let Some(partition) = partition {
-        conditions.push(row.compare_key(Key::Partition, Operator::Equal, partition));
-    }
-    if let Some((_, row_key)) = range.point() {
-        conditions.push(row.compare_key(Key::Row, Operator::Equal, row_key));
-        return conditions;
-    }
-    let ends = [
-        (&range.lower, Operator::GreaterOrEqual, Operator::Greater),
-        (&range.upper, Operator::LessOrEqual, Operator::Less),
-    ];
-    for (bound, including, excluding) in ends {
-        let Some(bound) = bound else { continue };
-        let operator = if bound.inclusive { including } else { excluding };
-        match (partition, &bound.row_key) {
-            (Some(_), Some(row_key)) => conditions.push(row.compare_key(Key::Row, operator, row_key)),
-            (Some(_), None) => {}
-            (None, Some(_)) => conditions.push(row.compare_key(Key::Partition, including, &bound.partition_key)),
-            (None, None) => conditions.push(row.compare_key(Key::Partition, operator, &bound.partition_key)),
-        }
-    }
-    conditions
-}
-
-/// Returns whether conditions on keys hold for the keys in a range alone.
-pub(super) fn keys_say_all(range: &KeyRange) -> bool {
-    let bounds = [&range.lower, &range.upper];
-    range.partition().is_some() || bounds.into_iter().flatten().all(|bound| bound.row_key.is_none())
+    let comparisons = range.comparisons().into_iter();
+    comparisons
+        .map(|(key, operator, value)| row.compare_key(key, operator, value))
+        .collect()
 }
 
 /// Returns a condition on entries as an expression. `None` if no entity meets it: the call itself finds that out.
@@ -206,8 +178,8 @@ fn entries(row: &TableRow<'_>, condition: &Condition, knowledge: &FilterIndexes<
             let spans: Vec<_> = spans
                 .iter()
                 .map(|span| {
-                    let lower = row.compare_entry(property, Operator::GreaterOrEqual, &span.lower);
-                    let upper = row.compare_entry(property, Operator::Less, &span.upper);
+                    let lower = row.compare_entry(property, Operator::Ge, &span.lower);
+                    let upper = row.compare_entry(property, Operator::Lt, &span.upper);
                     all_of(&[lower, upper])
                 })
                 .collect();

@@ -13,7 +13,6 @@ pub mod feed_notes;
 pub mod gateway_access;
 pub mod inlining;
 pub mod matches;
-pub mod output;
 pub mod page;
 pub mod policies;
 pub mod property_index;

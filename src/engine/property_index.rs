@@ -10,14 +10,14 @@ use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span, condition};
 use table_service_model::read_strategy::{Count, Decision, Evidence, FEW, Finding, Left, Look, PlannedCall, Strategy};
 
-use crate::postgres::btree::{self, Comparison};
-use crate::postgres::types::value::{Text, Value};
+use crate::postgres::btree;
+use crate::postgres::types::value::Value;
 use crate::postgres::varlena::Varlena;
 use crate::storage::direct::{EveryRow, reads_every_row};
 use crate::storage::indexes;
 use crate::storage::known::PropertyIndex;
 use crate::storage::names::numbered;
-use crate::storage::primary_key::primary_key;
+use crate::storage::primary_key::{KeyConditions, primary_key};
 use crate::storage::property_index::{
     can_count, count_entries, count_pages, estimate_rows, has_statistics, part_between,
 };
@@ -327,27 +327,9 @@ impl<'f> FilterIndexes<'f> {
             return limit;
         };
         // Whole partitions will do if the range does not lie in one: it is more that are counted, not fewer.
-        let partition = range.partition();
-        let mut bounds: Vec<_> = partition
-            .map(|key| (1, Comparison::Equal, Text::new(key)))
-            .into_iter()
-            .collect();
-        for (bound, comparison) in [
-            (&range.lower, Comparison::GreaterOrEqual),
-            (&range.upper, Comparison::LessOrEqual),
-        ] {
-            let key = bound.as_ref().and_then(|bound| match partition {
-                Some(_) => bound.row_key.as_deref().map(|row_key| (2, row_key)),
-                None => Some((1, bound.partition_key.as_str())),
-            });
-            bounds.extend(key.map(|(column, key)| (column, comparison, Text::new(key))));
-        }
-        let mut conditions: Vec<_> = bounds
-            .iter()
-            .map(|(column, comparison, key)| btree::ScanCondition::new(*column, *comparison, key.value()))
-            .collect();
+        let conditions = KeyConditions::of(range);
         self.counted(Counted::Entities(range.clone()), limit, || {
-            count_entries(self.table, index, &mut conditions, limit)
+            count_entries(self.table, index, &mut conditions.get(), limit)
         })
     }
 

@@ -12,7 +12,7 @@ use crate::postgres::spi::{Rows, connect};
 use crate::postgres::types::PropertiesArg;
 use crate::postgres::types::value::{Array, Bag, Value};
 use crate::storage::arguments::EntityKeys;
-use crate::storage::direct::{NewProperties, with_updater};
+use crate::storage::direct::{NewProperties, Updater};
 use crate::storage::expiry::Expiries;
 use crate::storage::row::Row;
 use crate::storage::statement::{Kind, Statement};
@@ -99,9 +99,8 @@ impl Rewrite<'_> {
         // Another transaction may be about to change the row. The rewrite fails only if it fails after that one has ended,
         // for which a statement waits.
         let made = |row: &Row<'_>| Ok((self.make)(&row.entity()).ok().map(NewProperties::Made));
-        let direct = with_updater(self.table, self.keys.partition_key, |table| {
-            table.update(self.keys, version(self.if_match), made).transpose()
-        });
+        let direct = Updater::open(self.table, self.keys.partition_key)
+            .and_then(|mut table| table.update(self.keys, version(self.if_match), made).transpose());
         match direct.transpose() {
             Ok(Some((timestamp, NewProperties::Made(properties)))) => Ok(Rewritten { timestamp, properties }),
             Ok(_) => self.change_locked(),
@@ -139,7 +138,8 @@ impl Rewrite<'_> {
                 Err(error) => Some(Err(error)),
                 Ok(bag) => {
                     let bag = Bag::new(bag.as_properties());
-                    let write = Statement::replace_version(keys, now(), bag.arg(), timestamp);
+                    let write = Statement::of_entity(Kind::ReplaceVersion, keys, now(), bag.arg());
+                    let write = write.with(Value::timestamptz(timestamp));
                     let rewritten = rewritten(keys, &spi.run(table.name(), &write));
                     table.note_write(keys.partition_key);
                     rewritten.map(Ok)

@@ -18,7 +18,7 @@ use crate::postgres::spi::{Rows, connect};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::PropertiesArg;
 use crate::storage::arguments::EntityKeys;
-use crate::storage::direct::{Inserted, NewProperties, with_inserter, with_updater};
+use crate::storage::direct::{Inserted, Inserter, NewProperties, Updater};
 use crate::storage::expiry::Expiries;
 use crate::storage::row::Row;
 use crate::storage::statement::{Kind, Statement, UpdateMode};
@@ -36,7 +36,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
     let stamp = ClockReading::new();
     let clock = stamp.clock;
     let expiries = Expiries::of(table);
-    let direct = with_inserter(table, keys.partition_key, Inserted::One, |table| {
+    let direct = Inserter::open(table, keys.partition_key, Inserted::One).and_then(|table| {
         // With one snapshot, the existing entity may be one that the snapshot does not see. That is a serialization
         // failure, which only a statement recognises.
         if has_one_snapshot() {
@@ -127,9 +127,8 @@ pub fn update(
             .map(NewProperties::Made)
             .map(Some),
     };
-    let direct = with_updater(table, keys.partition_key, |table| {
-        table.update(keys, version(if_match), changed).transpose()
-    });
+    let direct = Updater::open(table, keys.partition_key)
+        .and_then(|mut table| table.update(keys, version(if_match), changed).transpose());
     if let Some(updated) = direct {
         return updated.map(|(timestamp, _)| timestamp);
     }
@@ -179,13 +178,13 @@ pub fn delete(table: &Table, keys: EntityKeys<'_>, if_match: IfMatch) -> Result<
     let expiries = Expiries::of(table);
     if expiries.is_empty() {
         return conditional(table, keys, if_match, |spi, version| {
-            let rows = spi.run(table.name(), &Statement::delete(keys, version));
+            let rows = spi.run(table.name(), &Statement::delete(keys, version, false));
             (rows.processed() > 0).then_some(())
         });
     }
     // An entity that has expired by now had expired when this got its lock: there was nothing to delete.
     conditional(table, keys, if_match, |spi, version| {
-        let rows = spi.run(table.name(), &Statement::delete_returning(keys, version));
+        let rows = spi.run(table.name(), &Statement::delete(keys, version, true));
         let (timestamp, properties) = stored_entity(keys, &rows)?;
         Some(match expiries.have_passed(timestamp, properties) {
             true => Err(Error::EntityNotFound),

@@ -6,9 +6,11 @@ use std::sync::OnceLock;
 
 use pgrx::prelude::*;
 
+/// The schema of the extension.
 pub const SCHEMA: &CStr = c"table_service";
 /// The schema of the tables of the service.
 pub const DATA_SCHEMA: &str = "table_service_data";
+/// The same as a C string.
 pub const DATA_SCHEMA_NAME: &CStr = c"table_service_data";
 
 /// The OIDs of the extension's own objects.

@@ -112,6 +112,7 @@ impl Shards {
         Shards { lower: Vec::new() }
     }
 
+    /// Returns those of a table.
     pub fn of(spi: &Connection, table: pg_sys::Oid) -> Shards {
         let lower = format!("SELECT s.shardminvalue::pg_catalog.int8 {SHARDS_BY_PARTITION} ORDER BY 1");
         let rows = spi.read_catalogs(&lower, &[Value::oid(table)]);
@@ -120,6 +121,7 @@ impl Shards {
         }
     }
 
+    /// Returns how many there are.
     pub fn count(&self) -> u64 {
         self.lower.len().max(1) as u64
     }

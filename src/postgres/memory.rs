@@ -34,6 +34,7 @@ pub struct RowMemory {
 }
 
 impl RowMemory {
+    /// Makes memory below the current context.
     pub fn new() -> RowMemory {
         RowMemory {
             context: new_context(c"table_service row"),

@@ -14,16 +14,91 @@ pub struct Relation<'r> {
     open: PhantomData<&'r ()>,
 }
 
-/// Runs `f` with a relation that the caller has locked. If an error passes through, PostgreSQL closes it at the end of the
-/// (sub)transaction.
+/// A table that is open as long as this lives. If an error passes through, PostgreSQL closes it at the end of the (sub)transaction.
+pub struct OpenTable(pg_sys::Relation);
+
+impl OpenTable {
+    /// Opens a table that the caller has locked.
+    pub fn open(oid: pg_sys::Oid) -> OpenTable {
+        // SAFETY: the caller holds a lock on the relation, so it can be opened without one.
+        OpenTable(unsafe { pg_sys::table_open(oid, NO_LOCK) })
+    }
+
+    /// Returns the relation.
+    pub fn get(&self) -> Relation<'_> {
+        Relation {
+            relation: self.0,
+            open: PhantomData,
+        }
+    }
+}
+
+impl Drop for OpenTable {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: `open` opened it.
+            unsafe { pg_sys::table_close(self.0, NO_LOCK) };
+        }
+    }
+}
+
+/// Runs `f` with a relation that the caller has locked.
 pub fn with_relation<R>(oid: pg_sys::Oid, f: impl FnOnce(Relation<'_>) -> R) -> R {
-    // SAFETY: the caller holds a lock on the relation, so it can be opened without one. It is open until `f` has returned.
-    unsafe {
-        let relation = pg_sys::table_open(oid, NO_LOCK);
-        let open = PhantomData;
-        let result = f(Relation { relation, open });
-        pg_sys::table_close(relation, NO_LOCK);
-        result
+    f(OpenTable::open(oid).get())
+}
+
+/// A slot for rows, as long as this lives.
+pub struct Slot(*mut pg_sys::TupleTableSlot);
+
+impl Slot {
+    /// Makes a slot for the rows of a table.
+    pub fn of(table: Relation<'_>) -> Slot {
+        // SAFETY: the relation is open.
+        Slot(unsafe { pg_sys::table_slot_create(table.relation, std::ptr::null_mut()) })
+    }
+
+    /// Makes a slot for copies of the rows of a table.
+    pub fn of_copies(table: Relation<'_>) -> Slot {
+        // SAFETY: the descriptor of an open relation is valid.
+        Slot(unsafe { pg_sys::MakeSingleTupleTableSlot(table.descriptor(), &raw const pg_sys::TTSOpsHeapTuple) })
+    }
+
+    /// Returns PostgreSQL's own slot.
+    pub fn as_ptr(&self) -> *mut pg_sys::TupleTableSlot {
+        self.0
+    }
+
+    /// Returns PostgreSQL's own slot, which has a row.
+    ///
+    /// Raises an internal error if it has none.
+    pub fn with_row(&self) -> *mut pg_sys::TupleTableSlot {
+        // SAFETY: the slot is valid as long as this lives.
+        if unsafe { is_empty(self.0) } {
+            ereport!(
+                ERROR,
+                PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+                "there is no row where one is read"
+            );
+        }
+        self.0
+    }
+}
+
+/// Returns whether a slot has no row.
+///
+/// # Safety
+/// It must be valid.
+pub unsafe fn is_empty(slot: *const pg_sys::TupleTableSlot) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { (*slot).tts_flags & pg_sys::TTS_FLAG_EMPTY as u16 != 0 }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: it was made by this type.
+            unsafe { pg_sys::ExecDropSingleTupleTableSlot(self.0) };
+        }
     }
 }
 
@@ -39,6 +114,7 @@ impl<'r> Relation<'r> {
         self.relation
     }
 
+    /// Returns its OID.
     pub fn oid(self) -> pg_sys::Oid {
         // SAFETY: an open relation points to a valid entry of the relation cache.
         unsafe { (*self.relation).rd_id }

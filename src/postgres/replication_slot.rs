@@ -21,6 +21,7 @@ struct Pending {
     subtransaction: pg_sys::SubTransactionId,
 }
 
+/// What a transaction does with a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// It was made: a rollback drops it.

@@ -224,6 +224,7 @@ impl<'c> Rows<'c> {
         self.processed
     }
 
+    /// Returns the rows in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Tuple<'c>> + use<'c> {
         let tuples: &'c [pg_sys::HeapTuple] = if self.table.is_null() {
             &[]
@@ -243,6 +244,7 @@ impl<'c> Rows<'c> {
         })
     }
 
+    /// Returns the first row, if there is one.
     pub fn first(&self) -> Option<Tuple<'c>> {
         self.iter().next()
     }
@@ -277,6 +279,7 @@ impl<'c> Tuple<'c> {
         (!is_null).then_some(datum)
     }
 
+    /// Returns a text, as [`Tuple::value`] does.
     pub fn text(&self, column: i32) -> Option<TextArg<'c>> {
         let datum = self.value(column, pg_sys::TEXTOID)?;
         // SAFETY: the datum is a text that is not NULL and lives as long as the connection.
@@ -290,22 +293,26 @@ impl<'c> Tuple<'c> {
         Some(unsafe { varlena::bytes(datum) })
     }
 
+    /// Returns the bytes of a `bytea`, as [`Tuple::value`] does.
     pub fn bytea(&self, column: i32) -> Option<&'c [u8]> {
         let datum = self.value(column, pg_sys::BYTEAOID)?;
         // SAFETY: the datum is a bytea that is not NULL and lives as long as the connection.
         Some(unsafe { varlena::bytes(datum) })
     }
 
+    /// Returns a boolean, as [`Tuple::value`] does.
     pub fn boolean(&self, column: i32) -> Option<bool> {
         let datum = self.value(column, pg_sys::BOOLOID)?;
         // SAFETY: the datum is a boolean that is not NULL.
         unsafe { bool::from_datum(datum, false) }
     }
 
+    /// Returns a bigint, as [`Tuple::value`] does.
     pub fn int8(&self, column: i32) -> Option<i64> {
         Some(self.value(column, pg_sys::INT8OID)?.value() as i64)
     }
 
+    /// Returns a regclass, as [`Tuple::value`] does.
     pub fn relation(&self, column: i32) -> Option<pg_sys::Oid> {
         let datum = self.value(column, pg_sys::REGCLASSOID)?;
         // SAFETY: the datum is an OID that is not NULL.
@@ -318,6 +325,7 @@ impl<'c> Tuple<'c> {
     }
 }
 
+/// Returns the rows of the statement that SPI has just run with this result.
 pub fn rows<'c>(result: i32) -> Rows<'c> {
     if result < 0 {
         refused(result);

@@ -194,6 +194,7 @@ impl Builder {
         self.length - pg_sys::VARHDRSZ
     }
 
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
         let start = self.length;
@@ -225,6 +226,7 @@ impl Builder {
         self.words.resize(self.length / WORD, 0);
     }
 
+    /// Returns the varlena, with its header.
     pub fn finish(mut self) -> Varlena {
         // SAFETY: `new` made the word of the header.
         unsafe { pgrx::set_varsize_4b(self.words.as_mut_ptr().cast(), self.length as i32) };

@@ -38,6 +38,7 @@ impl<'a> EntityKeys<'a> {
         Ok(EntityKeys { partition_key, row_key })
     }
 
+    /// Returns whether both keys are within the limits of their length.
     pub fn within_limits(self) -> bool {
         key::within_limits(self.partition_key.get(), self.row_key.get())
     }
@@ -52,10 +53,12 @@ impl<'a> EntityKeys<'a> {
 pub struct KeyTexts([Text; 2]);
 
 impl KeyTexts {
+    /// Copies keys.
     pub fn new(partition_key: &str, row_key: &str) -> KeyTexts {
         KeyTexts([partition_key, row_key].map(Text::new))
     }
 
+    /// Returns the keys.
     pub fn keys(&self) -> EntityKeys<'_> {
         let KeyTexts([partition_key, row_key]) = self;
         EntityKeys {

@@ -61,6 +61,7 @@ sql_type!(BatchOperationOut, "table_service.batch_operation");
 result!(BatchOperationOut, this => this.0);
 
 impl BatchOperationOut {
+    /// Makes an operation of its attributes.
     pub fn new(
         operation: &str,
         row_key: Option<TextArg<'_>>,

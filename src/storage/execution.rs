@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 use super::fetch::Fetch;
 use super::name::QualifiedName;
 use super::plan;
-use super::statement::{IndexScan, Statement};
+use super::statement::{IndexScan, RangeScan, Statement};
 use crate::postgres::cursor::open_portal;
 use crate::postgres::guc::{
     planning_for_few_rows, planning_for_keys, with_kept_plans, with_plans_for_values, with_sendable_values,
@@ -31,11 +31,18 @@ impl Connection {
     /// Opens a statement on `table`, which the caller has locked, that returns entities.
     pub fn fetch<'f>(&'f self, table: &QualifiedName, statement: &Statement<'f>) -> Fetch<'f> {
         self.ready();
-        open_kept(
-            plan::kept(table, statement),
-            &statement.values,
-            statement.kind.is_read(),
-        )
+        let plan = plan::kept(table, statement);
+        // SAFETY: the values live as long as the result.
+        unsafe { open_kept(plan, &statement.values, statement.kind.is_read()) }
+    }
+
+    /// Opens a scan of a key range of `table`, which the caller has locked.
+    pub fn fetch_range(&self, table: &QualifiedName, scan: RangeScan) -> Fetch<'_> {
+        self.ready();
+        let statement = Statement::of_range(&scan);
+        let plan = plan::kept(table, &statement);
+        // SAFETY: the result keeps the scan, whose values do not move.
+        unsafe { open_kept(plan, &statement.values, true).keep(scan) }
     }
 
     /// Plans a count of entities with its values, and runs it. Returns `None`, without running it, if the plan does not read
@@ -76,15 +83,12 @@ impl Connection {
 
     /// Opens an index scan whose rows come in the order of the index, by a plan that is kept for all values. Returns `None` if the
     /// plan does not read one of these indexes.
-    pub fn fetch_in_order<'f>(
-        &'f self,
-        table: &QualifiedName,
-        scan: &'f IndexScan,
-        indexes: &[pg_sys::Oid],
-    ) -> Option<Fetch<'f>> {
+    pub fn fetch_in_order(&self, table: &QualifiedName, scan: IndexScan, indexes: &[pg_sys::Oid]) -> Option<Fetch<'_>> {
         self.ready();
-        let plan = plan::kept_index_scan(table, scan);
-        plan.reads(indexes).then(|| open_kept(plan, &scan.values(), true))
+        let plan = plan::kept_index_scan(table, &scan);
+        // SAFETY: the result keeps the scan, whose values do not move.
+        plan.reads(indexes)
+            .then(|| unsafe { open_kept(plan, &scan.values(), true).keep(scan) })
     }
 
     /// Plans an index scan with its values, and opens it. Returns `None` if the plan does not read one of these indexes.
@@ -102,8 +106,9 @@ impl Connection {
 
     /// Plans a scan of several shards with its values, and opens it. Its LIMIT holds for each shard, and not for the rows of all
     /// together. They come in their order.
-    pub fn fetch_of_shards(&self, table: &QualifiedName, statement: &Statement<'_>) -> Fetch<'_> {
+    pub fn fetch_of_shards(&self, table: &QualifiedName, scan: &RangeScan) -> Fetch<'_> {
         self.ready();
+        let statement = Statement::of_range(scan);
         let sql = statement.kind.sql(table);
         let portal = open(&sql, &statement.values, ScanPlanning::Free);
         // SAFETY: as in `fetch_planned`. An open portal of a SELECT has the state of its plan, whose nodes are what their
@@ -214,10 +219,13 @@ fn run_kept<'c>(plan: &plan::KeptPlan, values: &[Value<'_>], is_read: bool) -> R
 }
 
 /// Opens a statement by a kept plan.
-fn open_kept<'f>(plan: Rc<plan::KeptPlan>, values: &[Value<'f>], is_read: bool) -> Fetch<'f> {
+///
+/// # Safety
+/// The connection must be open and the values must live as long as the result.
+unsafe fn open_kept<'f>(plan: Rc<plan::KeptPlan>, values: &[Value<'_>], is_read: bool) -> Fetch<'f> {
     let parameters = parameters(values);
-    // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept` compares both. The
-    // callers' connection is open, and lives as long as the result, as the values do.
+    // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept` compares both. The rest is the
+    // caller's promise.
     unsafe {
         if !plan.needs_values() {
             return Fetch::by_plan(plan, parameters, is_read);

@@ -2,23 +2,23 @@
 
 use std::ffi::c_char;
 
-use pgrx::pg_sys;
+use pgrx::prelude::*;
 use table_service_model::expiry::Expiry;
+use table_service_model::filter::Operator;
 
 use super::columns::ColumnNumbers;
 use super::known::ExpiryIndex;
 use super::property_index::{self, Wait};
 use super::row::bag;
-use crate::postgres::btree::{Comparison, ScanCondition, each_row, is_complete};
+use crate::postgres::btree::{Index, Scan, ScanCondition};
 use crate::postgres::guarded::guarded;
 use crate::postgres::memory::new_context;
-use crate::postgres::relation::with_relation;
+use crate::postgres::relation::{OpenTable, Relation, Slot, with_relation};
 use crate::postgres::snapshot::active_snapshot;
 use crate::postgres::types::value::Value;
 
-const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
-const READ: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-const WRITE: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
+const READ: u32 = pg_sys::AccessShareLock;
+const WRITE: u32 = pg_sys::RowExclusiveLock;
 
 /// A table that has entities itself, with its expiry index: a table, or a part of a partitioned one. It is locked.
 #[derive(Clone, Copy)]
@@ -73,7 +73,7 @@ pub fn parts(table: pg_sys::Oid, index: &ExpiryIndex) -> Option<Vec<Part>> {
     parts_with(table, index, WRITE)
 }
 
-fn parts_with(table: pg_sys::Oid, index: &ExpiryIndex, lock: pg_sys::LOCKMODE) -> Option<Vec<Part>> {
+fn parts_with(table: pg_sys::Oid, index: &ExpiryIndex, lock: u32) -> Option<Vec<Part>> {
     let parts = property_index::parts(table, index.oid, lock, Wait::No)?;
     Some(parts.into_iter().map(|(table, index)| Part { table, index }).collect())
 }
@@ -97,11 +97,7 @@ pub fn remove(
         Removal::Delete => limit,
         Removal::Lock => limit.min(LOCKED_AT_ONCE),
     };
-    let mut conditions = [ScanCondition::new(
-        1,
-        Comparison::GreaterOrEqual,
-        Value::timestamptz(since),
-    )];
+    let mut conditions = [ScanCondition::new(1, Operator::Ge, Value::timestamptz(since))];
     each_expiring(part, WRITE, expiry, &mut conditions, |relation, slot, moment| {
         if moment > until {
             return false;
@@ -127,11 +123,8 @@ pub fn remove(
 ///
 /// # Safety
 /// The table must be open and locked, and the slot must have a row of it that the active snapshot sees.
-unsafe fn take(
-    relation: pg_sys::Relation,
-    slot: *mut pg_sys::TupleTableSlot,
-    removal: Removal,
-) -> Option<pg_sys::ItemPointerData> {
+unsafe fn take(relation: Relation<'_>, slot: &Slot, removal: Removal) -> Option<pg_sys::ItemPointerData> {
+    let (relation, slot) = (relation.as_ptr(), slot.as_ptr());
     // SAFETY: the table access method gets the arguments that the executor gives it for a DELETE, and for FOR UPDATE SKIP LOCKED. The
     // lock puts the row into the slot again.
     unsafe {
@@ -178,54 +171,55 @@ unsafe fn take(
 /// more. `None` if the index cannot tell now.
 fn each_expiring(
     part: Part,
-    lock: pg_sys::LOCKMODE,
+    lock: u32,
     expiry: &Expiry,
     conditions: &mut [ScanCondition<'_>],
-    mut take: impl FnMut(pg_sys::Relation, *mut pg_sys::TupleTableSlot, i64) -> bool,
+    mut take: impl FnMut(Relation<'_>, &Slot, i64) -> bool,
 ) -> Option<()> {
     let columns = ColumnNumbers::of(part.table)?;
     // SAFETY: the functions lock any OID, and take any OID.
     let may_be_read = unsafe {
         // Its owner can lock or drop the index alone.
-        pg_sys::ConditionalLockRelationOid(part.index, lock)
+        pg_sys::ConditionalLockRelationOid(part.index, lock as pg_sys::LOCKMODE)
             && pg_sys::get_rel_relkind(part.index) == pg_sys::RELKIND_INDEX as c_char
     };
     if !may_be_read {
         return None;
     }
-    // SAFETY: the index is locked, so it can be opened. The slot fits the table, and has the columns of an entity, whose types are those
+    let relation = OpenTable::open(part.table);
+    let index = Index::open(part.index, pg_sys::NoLock);
+    if !index.is_complete() {
+        return None;
+    }
+    let slot = Slot::of(relation.get());
+    // The memory of one bag is freed before the next one: a compressed bag is larger in memory than in its table.
+    let context = new_context(c"table_service expiry");
+    // SAFETY: the index is one of the table, and has moments. The slot fits the table, and has the columns of an entity, whose types are those
     // that `expires_at` takes.
-    with_relation(part.table, |relation| unsafe {
-        let relation = relation.as_ptr();
-        let index = pg_sys::index_open(part.index, NO_LOCK);
-        let done = is_complete(index).then(|| {
-            let slot = pg_sys::table_slot_create(relation, std::ptr::null_mut());
-            // The memory of one bag is freed before the next one: a compressed bag is larger in memory than in its table.
-            let context = new_context(c"table_service expiry");
-            each_row(relation, index, active_snapshot(), conditions, slot, || {
-                let caller = pg_sys::MemoryContextSwitchTo(context);
-                let value = |column: i16| {
-                    let mut is_null = false;
-                    let datum = pg_sys::slot_getattr(slot, column.into(), &mut is_null);
-                    (!is_null).then_some(datum)
-                };
-                let moment =
-                    value(columns.timestamp)
-                        .zip(value(columns.properties))
-                        .and_then(|(timestamp, properties)| {
-                            let properties = bag(properties, || "of a table with an expiry".to_owned());
-                            expiry.expires_at(timestamp.value() as i64, properties)
-                        });
-                pg_sys::MemoryContextSwitchTo(caller);
-                pg_sys::MemoryContextReset(context);
-                moment.is_none_or(|moment| take(relation, slot, moment))
+    unsafe {
+        let mut scan = Scan::begin(relation.get(), &index, active_snapshot(), conditions);
+        while scan.next(&slot) {
+            let caller = pg_sys::MemoryContextSwitchTo(context);
+            let value = |column: i16| {
+                let mut is_null = false;
+                let datum = pg_sys::slot_getattr(slot.as_ptr(), column.into(), &mut is_null);
+                (!is_null).then_some(datum)
+            };
+            let columns = value(columns.timestamp).zip(value(columns.properties));
+            let moment = columns.and_then(|(timestamp, properties)| {
+                let properties = bag(properties, || "of a table with an expiry".to_owned());
+                expiry.expires_at(timestamp.value() as i64, properties)
             });
-            pg_sys::MemoryContextDelete(context);
-            pg_sys::ExecDropSingleTupleTableSlot(slot);
-        });
-        pg_sys::index_close(index, NO_LOCK);
-        done
-    })
+            pg_sys::MemoryContextSwitchTo(caller);
+            pg_sys::MemoryContextReset(context);
+            if !moment.is_none_or(|moment| take(relation.get(), &slot, moment)) {
+                break;
+            }
+            pgrx::check_for_interrupts!();
+        }
+        pg_sys::MemoryContextDelete(context);
+    }
+    Some(())
 }
 
 /// Returns whether a DELETE on a table that the caller has locked, with its parts, runs nothing: no trigger, also none of a foreign key, and

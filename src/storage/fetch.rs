@@ -3,6 +3,7 @@
 //! The executor is asked for each row as by its own loop. A fetch through a portal would begin and end a run for each row, which
 //! takes longer than most rows.
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
@@ -14,6 +15,7 @@ use crate::postgres::guarded::guarded;
 use crate::postgres::guc::with_sendable_values;
 use crate::postgres::memory::RowMemory;
 use crate::postgres::raised::while_running;
+use crate::postgres::relation::is_empty;
 use crate::postgres::spi::Connection;
 
 /// A statement that returns entities, and is open until this is dropped.
@@ -26,6 +28,10 @@ pub struct Fetch<'f> {
     memory: RowMemory,
     /// How many rows were fetched. `None` before the first one is.
     rows: Option<u64>,
+    /// The slot with the last one. NULL if there is none.
+    slot: *mut pg_sys::TupleTableSlot,
+    /// What owns the values of the parameters, if it is not the caller.
+    _values: Option<Box<dyn Any>>,
     /// Whether workers may run parts of it.
     is_parallel: bool,
     connection: PhantomData<&'f Connection>,
@@ -117,6 +123,8 @@ impl Fetch<'_> {
                 resources,
                 memory: RowMemory::new(),
                 rows: None,
+                slot: std::ptr::null_mut(),
+                _values: None,
                 is_parallel: false,
                 connection: PhantomData,
             }
@@ -136,15 +144,37 @@ impl Fetch<'_> {
         }
     }
 
-    /// Returns the next row. What PostgreSQL allocates from now on is freed when the row after it is fetched.
-    pub fn next_row(&mut self) -> Option<Row<'_>> {
-        let slot = match self.rows {
+    /// Keeps what owns the values of the parameters as long as the statement is open.
+    pub(super) fn keep(mut self, values: impl Any) -> Self {
+        self._values = Some(Box::new(values));
+        self
+    }
+
+    /// Fetches the next row. Returns false after the last one. What PostgreSQL allocates from now on is freed when the row after it is
+    /// fetched.
+    pub fn next(&mut self) -> bool {
+        self.slot = match self.rows {
             Some(_) => self.next_slot(),
             None => self.first_slot(),
         };
+        !self.slot.is_null()
+    }
+
+    /// Returns the row that was fetched last.
+    ///
+    /// Raises an internal error if there is none.
+    pub fn row(&self) -> Row<'_> {
+        if self.slot.is_null() {
+            refuse();
+        }
         // SAFETY: the slot has a row, and `new` has checked its columns. It keeps the row until the next one is fetched, which
         // needs `&mut self` and so ends the row's borrow.
-        (!slot.is_null()).then(|| unsafe { Row::of(slot) })
+        unsafe { Row::of(self.slot) }
+    }
+
+    /// Fetches the next row and returns it.
+    pub fn next_row(&mut self) -> Option<Row<'_>> {
+        self.next().then(|| self.row())
     }
 
     /// Returns the slot with the next row, or NULL after the last one. The code does what PostgreSQL's own loop does for each row.
@@ -165,7 +195,7 @@ impl Fetch<'_> {
             let slot = guarded(|| run(top));
             pg_sys::CurrentResourceOwner = resources;
             self.memory.resume();
-            if slot.is_null() || (*slot).tts_flags & pg_sys::TTS_FLAG_EMPTY as u16 != 0 {
+            if slot.is_null() || is_empty(slot) {
                 return std::ptr::null_mut();
             }
             self.rows = self.rows.map(|rows| rows + 1);

@@ -9,11 +9,13 @@ use pgrx::prelude::*;
 
 use super::planner::{Expression, Implied, TableRow, constant, ends_early, list};
 #[cfg(since_pg19)]
-use super::planner::{KEYS, Operator, all_of, comparison};
+use super::planner::{KEYS, all_of, comparison};
 use crate::postgres::catalog;
 use crate::postgres::nodes::{elements, of_type};
 use crate::postgres::privileges::may_call;
 use crate::postgres::types::{PlannerRequestArg, PropertiesArg, TextArg};
+#[cfg(since_pg19)]
+use table_service_model::filter::Operator;
 
 /// A call that stands in FROM, whose query the planner asks for.
 pub struct CallInFrom<'p> {
@@ -58,14 +60,17 @@ impl<'p> CallInFrom<'p> {
         }
     }
 
+    /// Returns a text, as [`CallInFrom::constant`] does.
     pub fn text(&self, number: usize) -> Option<Option<TextArg<'p>>> {
         self.constant(number, pg_sys::TEXTOID)
     }
 
+    /// Returns a bigint, as [`CallInFrom::constant`] does.
     pub fn int8(&self, number: usize) -> Option<Option<i64>> {
         self.constant(number, pg_sys::INT8OID)
     }
 
+    /// Returns a bag, as [`CallInFrom::constant`] does.
     pub fn properties(&self, number: usize) -> Option<Option<PropertiesArg<'p>>> {
         self.constant(number, catalog::properties_type())
     }
@@ -284,8 +289,8 @@ fn select(table: pg_sys::Oid, selection: &Selection) -> Option<pg_sys::Datum> {
                 let (family, of_type, _) = KEYS;
                 let order = PgBox::<pg_sys::SortGroupClause>::alloc_node(pg_sys::NodeTag::T_SortGroupClause).into_pg();
                 (*order).tleSortGroupRef = number as pg_sys::Index;
-                (*order).eqop = comparison(Operator::Equal, family, of_type);
-                (*order).sortop = comparison(Operator::Less, family, of_type);
+                (*order).eqop = comparison(Operator::Eq, family, of_type);
+                (*order).sortop = comparison(Operator::Lt, family, of_type);
                 (*order).hashable = true;
                 (*query).sortClause = pg_sys::lappend((*query).sortClause, order.cast());
             }

@@ -61,6 +61,7 @@ pub struct Indexes {
 }
 
 impl Indexes {
+    /// Makes the knowledge of a table's indexes.
     pub fn new(properties: Vec<PropertyIndex>, expiries: Vec<ExpiryIndex>) -> Indexes {
         let mut in_force: Vec<Expiry> = Vec::new();
         for index in expiries.iter().filter(|index| index.is_valid) {

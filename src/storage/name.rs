@@ -12,6 +12,7 @@ use crate::postgres::catalog;
 pub struct QualifiedName(Rc<str>);
 
 impl QualifiedName {
+    /// Makes the name of a relation that is stored so.
     pub fn new(name: Rc<str>) -> QualifiedName {
         QualifiedName(name)
     }

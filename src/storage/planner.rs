@@ -3,9 +3,11 @@
 use std::ffi::c_int;
 
 use pgrx::prelude::*;
+use table_service_model::filter::{Key, Operator};
 
 use super::columns::ColumnNumbers;
 use super::indexes::property_in;
+use crate::postgres::btree::strategy;
 use crate::postgres::catalog;
 use crate::postgres::nodes::{elements, of_type};
 use crate::postgres::types::{PlannerRequestArg, PropertiesArg, TextArg};
@@ -65,23 +67,6 @@ impl Implied {
 /// A condition of the planner.
 #[derive(Clone, Copy)]
 pub struct Expression(pub(super) *mut pg_sys::Expr);
-
-/// The comparisons that conditions consist of.
-#[derive(Clone, Copy)]
-pub enum Operator {
-    Less,
-    LessOrEqual,
-    Equal,
-    GreaterOrEqual,
-    Greater,
-}
-
-/// The columns of the primary key.
-#[derive(Clone, Copy)]
-pub enum Key {
-    Partition,
-    Row,
-}
 
 /// A request of the planner about a call of `matches`.
 pub enum Request<'p> {
@@ -575,15 +560,8 @@ pub(super) const KEYS: (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid) =
 
 /// Returns the operator of a family that compares two values of a type.
 pub(super) fn comparison(operator: Operator, family: pg_sys::Oid, of_type: pg_sys::Oid) -> pg_sys::Oid {
-    let strategy = match operator {
-        Operator::Less => pg_sys::BTLessStrategyNumber,
-        Operator::LessOrEqual => pg_sys::BTLessEqualStrategyNumber,
-        Operator::Equal => pg_sys::BTEqualStrategyNumber,
-        Operator::GreaterOrEqual => pg_sys::BTGreaterEqualStrategyNumber,
-        Operator::Greater => pg_sys::BTGreaterStrategyNumber,
-    };
     // SAFETY: the function looks up a catalog, which needs a transaction, and a statement is planned in one.
-    unsafe { pg_sys::get_opfamily_member(family, of_type, of_type, strategy as pg_sys::int16) }
+    unsafe { pg_sys::get_opfamily_member(family, of_type, of_type, strategy(operator) as pg_sys::int16) }
 }
 
 /// Compares two expressions of a type.

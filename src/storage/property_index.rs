@@ -4,9 +4,9 @@ use std::ffi::{CStr, c_char, c_int};
 
 use pgrx::prelude::*;
 
-use crate::postgres::btree::{self, ScanCondition};
+use crate::postgres::btree::{self, Index, ScanCondition};
 use crate::postgres::guarded::guarded;
-use crate::postgres::relation::with_relation;
+use crate::postgres::relation::{Relation, with_relation};
 use crate::postgres::snapshot::active_snapshot;
 use crate::postgres::varlena;
 
@@ -42,7 +42,7 @@ pub fn qualified_name(relation: pg_sys::Oid) -> Option<String> {
 /// Returns whether ANALYZE has collected statistics of an index's expression. Those of the index of a partitioned table
 /// are those of all its parts. The caller must have locked the table.
 pub fn has_statistics(table: pg_sys::Oid, index: pg_sys::Oid) -> bool {
-    parts(table, index, pg_sys::AccessShareLock as pg_sys::LOCKMODE, Wait::Yes).is_some_and(|parts| {
+    parts(table, index, pg_sys::AccessShareLock, Wait::Yes).is_some_and(|parts| {
         // SAFETY: a transaction is running. STATRELATTINH takes a relation, the number of a column, and whether the
         // statistics include child tables.
         parts.into_iter().all(|(_, index)| unsafe {
@@ -144,7 +144,7 @@ pub fn count_entries(
     if !is_partitioned(table) {
         return count_in_part(table, index, conditions, limit);
     }
-    let Some(parts) = parts(table, index, pg_sys::AccessShareLock as pg_sys::LOCKMODE, Wait::Yes) else {
+    let Some(parts) = parts(table, index, pg_sys::AccessShareLock, Wait::Yes) else {
         return limit;
     };
     let mut count = 0;
@@ -158,15 +158,12 @@ pub fn count_entries(
 }
 
 fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &mut [ScanCondition<'_>], limit: usize) -> usize {
-    let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-    // SAFETY: the table is locked, so its index can be opened. The caller promises the types of the columns.
-    with_relation(table, |relation| unsafe {
-        let opened = pg_sys::index_open(index, lock);
-        let count = btree::count(relation.as_ptr(), opened, active_snapshot(), conditions, limit);
-        pg_sys::index_close(opened, no_lock);
-        count
-    })
+    let count = |relation: Relation<'_>| {
+        let index = Index::open(index, pg_sys::AccessShareLock);
+        // SAFETY: the caller promises that it is an index of the table, and the types of its columns.
+        unsafe { btree::count(relation, &index, active_snapshot(), conditions, limit) }
+    };
+    with_relation(table, count)
 }
 
 unsafe extern "C-unwind" {
@@ -186,13 +183,13 @@ pub(super) enum Wait {
 pub(super) fn parts(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
-    lock: pg_sys::LOCKMODE,
+    lock: u32,
     wait: Wait,
 ) -> Option<Vec<(pg_sys::Oid, pg_sys::Oid)>> {
     if !is_partitioned(table) {
         return Some(vec![(table, index)]);
     }
-    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+    let (mode, no_lock) = (lock as pg_sys::LOCKMODE, pg_sys::NoLock as pg_sys::LOCKMODE);
     let mut all = Vec::new();
     // SAFETY: the description is that of the relation cache's entry, and it has as many OIDs as it says.
     let children: Vec<pg_sys::Oid> = with_relation(table, |relation| unsafe {
@@ -203,10 +200,10 @@ pub(super) fn parts(
     // SAFETY: a part is locked when it is opened, and it stays so.
     unsafe {
         for child in children {
-            if wait == Wait::No && !pg_sys::ConditionalLockRelationOid(child, lock) {
+            if wait == Wait::No && !pg_sys::ConditionalLockRelationOid(child, mode) {
                 return None;
             }
-            let part = pg_sys::try_relation_open(child, lock);
+            let part = pg_sys::try_relation_open(child, mode);
             if part.is_null() {
                 return None;
             }

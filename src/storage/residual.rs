@@ -4,7 +4,7 @@
 use pgrx::prelude::*;
 use pgrx::{FromDatum, PgMemoryContexts};
 use table_service_model::entity::Entity;
-use table_service_model::filter::{Columns, Dialect, Filter, Predicate};
+use table_service_model::filter::{Dialect, Filter, Predicate};
 use table_service_model::{Error, Properties, Ticks};
 
 use crate::postgres::call::{Call, call_argument};
@@ -32,7 +32,7 @@ impl ScannedProperties<'_> {
             timestamp: None,
             properties,
         };
-        compiled(&mut self.0, predicate).predicate.matches(&entity)
+        compiled(&mut self.0, predicate).matches(&entity)
     }
 }
 
@@ -67,14 +67,15 @@ impl TestedEntity<'_> {
             (columns, TextArg::from_datum(argument(&self.0, 4), false))
         };
         let filter = filter.map_or("", TextArg::get);
-        passes(columns, in_text(&mut self.0, filter, None, dialect))
+        passes(columns, parsed(&mut self.0, filter, None, dialect))
     }
 }
 
 /// Returns whether an entity with these columns passes a predicate.
-fn passes([partition_key, row_key, timestamp, properties]: [pg_sys::Datum; 4], kept: &Kept) -> bool {
+fn passes([partition_key, row_key, timestamp, properties]: [pg_sys::Datum; 4], predicate: &Predicate) -> bool {
+    let columns = predicate.columns_of_filter();
     let key = |key: pg_sys::Datum| {
-        (kept.columns.partition_key || kept.columns.row_key)
+        (columns.partition_key || columns.row_key)
             // SAFETY: the column is a text.
             .then(|| unsafe { TextArg::from_datum(key, false) }.map(TextArg::get))
             .flatten()
@@ -85,14 +86,12 @@ fn passes([partition_key, row_key, timestamp, properties]: [pg_sys::Datum; 4], k
     let entity = Entity {
         partition_key: key(partition_key),
         row_key: key(row_key),
-        timestamp: kept
-            .columns
+        timestamp: columns
             .timestamp
             .then(|| Ticks::from_postgres_micros(timestamp))
             .flatten(),
         properties,
     };
-    let predicate = &kept.predicate;
     predicate.passes(&entity)
         && predicate
             .alive()
@@ -140,8 +139,6 @@ struct Kept {
     parameters: Option<Box<[u8]>>,
     dialect: Dialect,
     predicate: Predicate,
-    /// The columns that its filter looks at.
-    columns: Columns,
 }
 
 /// Returns the predicate of a filter. It is parsed once per call site, as long as the filter and its dialect stay the same.
@@ -151,17 +148,13 @@ pub fn parsed<'c>(
     parameters: Option<Properties<'_>>,
     dialect: Dialect,
 ) -> &'c Predicate {
-    &in_text(call, filter, parameters, dialect).predicate
-}
-
-fn in_text<'c>(call: &'c mut Call<'_>, filter: &str, parameters: Option<Properties<'_>>, dialect: Dialect) -> &'c Kept {
     let bytes = parameters.map(|parameters| parameters.as_bytes());
     let make = || Filter::parse(filter, parameters, dialect).map(|filter| Predicate::new(&filter));
     kept(call, filter.as_bytes(), bytes, dialect, make)
 }
 
 /// Returns the predicate in the bytes that a scan passes.
-fn compiled<'c>(call: &'c mut Call<'_>, bytes: &[u8]) -> &'c Kept {
+fn compiled<'c>(call: &'c mut Call<'_>, bytes: &[u8]) -> &'c Predicate {
     // A compiled filter has no dialect any more.
     kept(call, bytes, None, Dialect::default(), || Predicate::from_bytes(bytes))
 }
@@ -173,16 +166,12 @@ fn kept<'c>(
     parameters: Option<&[u8]>,
     dialect: Dialect,
     make: impl Fn() -> Result<Predicate, Error>,
-) -> &'c Kept {
-    let new = || {
-        let predicate = make().or_raise();
-        Kept {
-            source: source.into(),
-            parameters: parameters.map(Box::from),
-            dialect,
-            columns: predicate.columns_of_filter(),
-            predicate,
-        }
+) -> &'c Predicate {
+    let new = || Kept {
+        source: source.into(),
+        parameters: parameters.map(Box::from),
+        dialect,
+        predicate: make().or_raise(),
     };
     // SAFETY: `flinfo` is that of the running function. Its `fn_extra` belongs to this module, so it is NULL or points to a
     // `Kept`. The `Kept` lives in `fn_mcxt`, as long as the call site, and only this function replaces it. It does not while
@@ -199,6 +188,6 @@ fn kept<'c>(
         {
             *kept = new();
         }
-        &*kept
+        &(*kept).predicate
     }
 }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use pgrx::prelude::*;
 use table_service_model::entity::Entity;
-use table_service_model::filter::Columns;
+use table_service_model::filter::{Columns, Predicate};
 use table_service_model::{Error, Properties, Ticks};
 
 use crate::postgres::catalog;
@@ -102,10 +102,12 @@ impl<'s> Row<'s> {
         unsafe { TextArg::from_datum(self.values[column], false) }.map_or("", TextArg::get)
     }
 
+    /// Returns the PartitionKey.
     pub fn partition_key(&self) -> &'s str {
         self.key(0)
     }
 
+    /// Returns the RowKey.
     pub fn row_key(&self) -> &'s str {
         self.key(1)
     }
@@ -115,7 +117,7 @@ impl<'s> Row<'s> {
         (self.partition_key().to_owned(), self.row_key().to_owned())
     }
 
-    /// In microseconds since 2000-01-01.
+    /// Returns the Timestamp, in microseconds since 2000-01-01.
     pub fn timestamp(&self) -> i64 {
         self.values[2].value() as i64
     }
@@ -129,6 +131,7 @@ impl<'s> Row<'s> {
         unsafe { bag(self.values[3], || with_keys(self.partition_key(), self.row_key())) }
     }
 
+    /// Returns the entity.
     pub fn entity(&self) -> Entity<'s> {
         Entity {
             partition_key: Some(self.partition_key()),
@@ -138,8 +141,16 @@ impl<'s> Row<'s> {
         }
     }
 
+    /// Returns whether the entity passes a predicate.
+    pub fn passes(&self, predicate: &Predicate) -> bool {
+        predicate.passes(&self.entity_of(predicate.columns_of_filter()))
+            && predicate
+                .alive()
+                .is_none_or(|alive| alive.includes(self.timestamp(), self.properties()))
+    }
+
     /// Returns the entity, with the columns that a filter looks at.
-    pub fn entity_of(&self, columns: Columns) -> Entity<'s> {
+    fn entity_of(&self, columns: Columns) -> Entity<'s> {
         if columns.partition_key || columns.row_key || columns.timestamp {
             return self.entity();
         }

@@ -38,6 +38,7 @@ impl Table {
         }
     }
 
+    /// Returns the OID.
     pub fn oid(&self) -> pg_sys::Oid {
         self.oid
     }

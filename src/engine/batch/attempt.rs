@@ -57,6 +57,7 @@ pub struct BatchAttempt<'a> {
 }
 
 impl<'a> BatchAttempt<'a> {
+    /// Makes an attempt after earlier ones.
     pub fn new(
         table: &'a Table,
         partition_key: TextArg<'a>,
@@ -398,11 +399,9 @@ impl<'a> BatchAttempt<'a> {
         } else {
             let keys = Array::of_texts(run.iter().map(Step::row_key));
             let bags = Array::of_bags(bags);
-            let statement = match versions {
-                Some(versions) => Statement::replace_versions(partition_key, &keys, stamp.clock, &bags, versions),
-                None => Statement::write_many(write, partition_key, &keys, stamp.clock, &bags),
-            };
-            spi.run(table, &statement)
+            let kind = versions.map_or(Kind::WriteMany(write), |_| Kind::ReplaceVersions);
+            let statement = Statement::of_arrays(kind, partition_key, &keys, stamp.clock, &bags);
+            spi.run(table, &statement.with(versions.map(Array::value)))
         };
         let written = timestamps(&rows);
         let mut unwritten = Vec::new();

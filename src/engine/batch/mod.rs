@@ -16,7 +16,7 @@ use super::attempts::ClockReading;
 use crate::postgres::raised::{has_sqlstate, rethrow};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::TextArg;
-use crate::storage::direct::{self, Inserted};
+use crate::storage::direct::{self, Inserted, Inserter};
 use crate::storage::expiry::Expiries;
 use crate::storage::table::Table;
 
@@ -64,14 +64,14 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
         .collect();
     entities.sort_unstable_by_key(|&(row_key, _)| row_key);
     let stamp = ClockReading::new();
-    direct::with_inserter(table, partition_key, Inserted::Many, |table| {
-        let insert = || table.insert_many(partition_key, &entities, stamp.clock).ok_or(());
-        match in_subtransaction(insert) {
-            Ok(inserted) => inserted.ok(),
-            Err(error) if has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION]) => None,
-            Err(error) => rethrow(error),
-        }
-    })?;
+    let inserter = Inserter::open(table, partition_key, Inserted::Many)?;
+    let insert = || inserter.insert_many(partition_key, &entities, stamp.clock).ok_or(());
+    match in_subtransaction(insert) {
+        Ok(inserted) => inserted.ok()?,
+        Err(error) if has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION]) => return None,
+        Err(error) => rethrow(error),
+    }
+    drop(inserter);
     // Direct access only inserts where the Timestamp can be written again in place.
     let settle = |operation: &Operation<'_>| {
         let settled = stamp.settle_key(table, partition_key, &operation.row_key, stamp.clock);

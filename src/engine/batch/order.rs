@@ -31,6 +31,7 @@ pub struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
+    /// Returns the RowKey of the entity.
     pub fn row_key(&self) -> &'a str {
         &self.operation.row_key
     }

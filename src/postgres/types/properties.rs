@@ -29,6 +29,7 @@ impl<'a> PropertiesArg<'a> {
         PropertiesArg { datum, bytes }
     }
 
+    /// Returns PostgreSQL's own value, which has the bytes in place.
     pub fn datum(&self) -> pg_sys::Datum {
         self.datum
     }
@@ -50,6 +51,7 @@ result!(PropertiesOut, this => varlena::palloc(this.0.as_bytes()));
 /// `sql/schemas.sql`, which runs first, declares the shell type. If it were declared as a type of the extension, pgrx
 /// would qualify its name with the schema of the tests.
 pub struct ShellIn<'a>(pub PropertiesArg<'a>);
+/// A bag to return as that type.
 pub struct ShellOut(pub PropertiesBuf);
 
 external_sql_type!(ShellIn<'_>, "table_service.properties");

@@ -30,10 +30,12 @@ impl<'a> TextArg<'a> {
         TextArg { datum, text }
     }
 
+    /// Returns PostgreSQL's own value, which has the bytes in place.
     pub fn datum(self) -> pg_sys::Datum {
         self.datum
     }
 
+    /// Returns the text.
     pub fn get(self) -> &'a str {
         self.text
     }
@@ -84,6 +86,7 @@ argument!(TextArrayArg, datum => {
 });
 
 impl<'a> TextArrayArg<'a> {
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.datums.len()
     }

@@ -25,22 +25,27 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Returns PostgreSQL's own value.
     pub fn datum(self) -> pg_sys::Datum {
         self.datum
     }
 
+    /// Returns the SQL type.
     pub fn type_oid(self) -> pg_sys::Oid {
         self.type_oid
     }
 
+    /// Makes a boolean.
     pub fn boolean(value: bool) -> Value<'a> {
         Value::new(value.into(), pg_sys::BOOLOID)
     }
 
+    /// Makes an integer.
     pub fn int4(n: i32) -> Value<'a> {
         Value::new(n.into(), pg_sys::INT4OID)
     }
 
+    /// Makes a bigint.
     pub fn int8(n: i64) -> Value<'a> {
         Value::new(n.into(), pg_sys::INT8OID)
     }
@@ -50,26 +55,32 @@ impl<'a> Value<'a> {
         Value::new(micros.into(), pg_sys::TIMESTAMPTZOID)
     }
 
+    /// Makes an interval.
     pub fn interval(interval: &'a pg_sys::Interval) -> Value<'a> {
         Value::new(pg_sys::Datum::from(std::ptr::from_ref(interval)), pg_sys::INTERVALOID)
     }
 
+    /// Makes an OID.
     pub fn oid(oid: pg_sys::Oid) -> Value<'a> {
         Value::new(oid.into(), pg_sys::OIDOID)
     }
 
+    /// Makes a regclass.
     pub fn regclass(oid: pg_sys::Oid) -> Value<'a> {
         Value::new(oid.into(), pg_sys::REGCLASSOID)
     }
 
+    /// Makes a text.
     pub fn text(text: TextArg<'a>) -> Value<'a> {
         Value::new(text.datum(), pg_sys::TEXTOID)
     }
 
+    /// Makes a bag.
     pub fn properties(properties: PropertiesArg<'a>) -> Value<'a> {
         Value::new(properties.datum(), catalog::properties_type())
     }
 
+    /// Makes a `bytea`.
     pub fn bytea(bytes: &'a Varlena) -> Value<'a> {
         Value::new(bytes.datum(), pg_sys::BYTEAOID)
     }
@@ -79,15 +90,18 @@ impl<'a> Value<'a> {
 pub struct Text(Varlena);
 
 impl Text {
+    /// Copies a text.
     pub fn new(text: &str) -> Text {
         Text(Varlena::new(text.as_bytes()))
     }
 
+    /// Returns the text as an argument.
     pub fn arg(&self) -> TextArg<'_> {
         // SAFETY: the varlena lives as long as `self`, and its bytes were a `str`.
         unsafe { TextArg::from_parts(self.0.datum(), std::str::from_utf8_unchecked(self.0.as_bytes())) }
     }
 
+    /// Returns the text as a value.
     pub fn value(&self) -> Value<'_> {
         Value::text(self.arg())
     }
@@ -97,15 +111,18 @@ impl Text {
 pub struct Bag(Varlena);
 
 impl Bag {
+    /// Copies a bag.
     pub fn new(properties: table_service_model::Properties<'_>) -> Bag {
         Bag(Varlena::new(properties.as_bytes()))
     }
 
+    /// Returns the bag as an argument.
     pub fn arg(&self) -> PropertiesArg<'_> {
         // SAFETY: the varlena lives as long as `self`, and its bytes are those of a bag.
         unsafe { PropertiesArg::from_parts(self.0.datum(), self.0.as_bytes()) }
     }
 
+    /// Returns the bag as a value.
     pub fn value(&self) -> Value<'_> {
         Value::properties(self.arg())
     }
@@ -118,10 +135,12 @@ pub struct Array {
 }
 
 impl Array {
+    /// Makes a `text[]`.
     pub fn of_texts<'t>(texts: impl ExactSizeIterator<Item = &'t str>) -> Array {
         Array::new(pg_sys::TEXTOID, pg_sys::TEXTARRAYOID, texts.map(str::as_bytes))
     }
 
+    /// Makes a `properties[]`.
     pub fn of_bags<'b>(bags: impl ExactSizeIterator<Item = table_service_model::Properties<'b>>) -> Array {
         let element = catalog::properties_type();
         // SAFETY: the function looks up a catalog, which needs a transaction, and SQL functions run in one.
@@ -191,6 +210,7 @@ impl Array {
         builder
     }
 
+    /// Returns the array as a value.
     pub fn value(&self) -> Value<'_> {
         Value::new(self.varlena.datum(), self.type_oid)
     }

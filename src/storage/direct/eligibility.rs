@@ -7,7 +7,7 @@ use table_service_model::Properties;
 
 use crate::postgres::catalog::{self, OwnObjects};
 use crate::postgres::privileges::{has_all, has_all_and_usage, has_policies};
-use crate::postgres::relation::{Relation, is_before_row, with_relation};
+use crate::postgres::relation::{OpenTable, Relation, is_before_row, with_relation};
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
 use crate::postgres::types::PropertiesArg;
@@ -29,16 +29,9 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Runs `f` with the relation that `find` returns and has locked. The caller has locked the table. Returns `None` if only a statement can
+    /// Opens the relation that `find` returns and has locked. The caller has locked the table. Returns `None` if only a statement can
     /// do the work.
-    ///
-    /// If an error passes through, PostgreSQL closes the relation and the indexes at the end of the (sub)transaction.
-    pub(super) fn run<R>(
-        &self,
-        table: &Table,
-        find: impl FnOnce() -> Option<pg_sys::Oid>,
-        f: impl FnOnce(Relation<'_>) -> Option<R>,
-    ) -> Option<R> {
+    pub(super) fn open(&self, table: &Table, find: impl FnOnce() -> Option<pg_sys::Oid>) -> Option<OpenTable> {
         let own = catalog::own_objects();
         // SAFETY: the hook is a global of this process, which has one thread.
         let asks_others = unsafe { pg_sys::ExecutorCheckPerms_hook }.is_some();
@@ -56,10 +49,8 @@ impl Access {
         if relation != table.oid() && !is_as_its_table() {
             return None;
         }
-        with_relation(relation, |relation| {
-            let is_plain = (self.is_plain)(relation, &own) && self.is_planned_plainly(table);
-            is_plain.then(|| f(relation)).flatten()
-        })
+        let relation = OpenTable::open(relation);
+        ((self.is_plain)(relation.get(), &own) && self.is_planned_plainly(table)).then_some(relation)
     }
 
     /// Returns whether a plan of the statement would read or write this table itself, or have Citus do so with a distributed table. A library

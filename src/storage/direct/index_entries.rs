@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 use table_service_model::expiry::Expiry;
 use table_service_model::{Error, Properties, property_index};
 
+use crate::postgres::btree::Index;
 use crate::postgres::guarded::guarded;
 use crate::postgres::relation::Relation;
 use crate::postgres::types::{PropertiesArg, TextArg};
@@ -15,12 +16,11 @@ use crate::storage::contract;
 use crate::storage::indexes::of_table;
 use crate::storage::primary_key::KeyIndex;
 
-const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
-
 /// The open indexes of a table to which a write adds entries.
 pub(super) struct WrittenIndexes {
     pub(super) keys: KeyIndex,
-    others: OtherIndexes,
+    /// Those but the primary key's.
+    others: Vec<(Index, Entry)>,
 }
 
 impl WrittenIndexes {
@@ -28,19 +28,8 @@ impl WrittenIndexes {
     /// property indexes and expiry indexes.
     pub(super) fn open(table: Relation<'_>) -> Option<WrittenIndexes> {
         let keys = KeyIndex::open_for_snapshots(table, pg_sys::RowExclusiveLock)?;
-        match OtherIndexes::open(table) {
-            Some(others) => Some(WrittenIndexes { keys, others }),
-            None => {
-                keys.close();
-                None
-            }
-        }
-    }
-
-    /// Closes the indexes. Their locks are kept until the end of the transaction.
-    pub(super) fn close(self) {
-        self.others.close();
-        self.keys.close();
+        let others = other_indexes(table)?;
+        Some(WrittenIndexes { keys, others })
     }
 
     /// Adds rows that were just written to the indexes, in their order. Raises 23505 if another row has the same keys.
@@ -72,64 +61,25 @@ impl WrittenIndexes {
                 }
             });
             for &slot in slots {
-                self.others.insert(table, slot);
+                self.insert_others(table, slot);
             }
         }
-    }
-}
-
-/// The content of an index's entry.
-enum Entry {
-    /// The value of a property and the keys.
-    Property(Rc<str>),
-    /// The moment at which it expires.
-    Expiry(Expiry),
-}
-
-/// The open indexes of a table but the primary key's.
-struct OtherIndexes(Vec<(pg_sys::Relation, Entry)>);
-
-/// Returns whether entries can be added to all indexes of a table, as [`WrittenIndexes`] does. The caller has locked it.
-pub(super) fn are_known(table: Relation<'_>) -> bool {
-    OtherIndexes::open(table).map(|indexes| indexes.close()).is_some()
-}
-
-impl OtherIndexes {
-    /// Opens the indexes to which a write adds entries. Returns `None` if one of them is neither a property index nor an expiry
-    /// index, or is one that needs more than its entry.
-    fn open(table: Relation<'_>) -> Option<OtherIndexes> {
-        let others = table.count_indexes().saturating_sub(1);
-        if others == 0 {
-            return Some(OtherIndexes(Vec::new()));
-        }
-        let known = of_table(table.oid());
-        let properties = known.properties.iter().filter(|index| index.is_plain);
-        let properties = properties.map(|index| (index.oid, Entry::Property(index.property.clone())));
-        let expiries = known.expiries.iter().filter(|index| index.is_plain);
-        let expiries = expiries.map(|index| (index.oid, Entry::Expiry(index.expiry.clone())));
-        let plain: Vec<_> = properties.chain(expiries).collect();
-        if plain.len() != others {
-            return None;
-        }
-        let lock = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
-        // SAFETY: the caller holds a lock on the table, so its indexes exist.
-        let open = |(index, entry)| unsafe { (pg_sys::index_open(index, lock), entry) };
-        Some(OtherIndexes(plain.into_iter().map(open).collect()))
     }
 
     /// Adds the entries of a row that was just written.
     ///
     /// # Safety
     /// As for [`WrittenIndexes::add`].
-    unsafe fn insert(&self, table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
-        for (index, entry) in &self.0 {
+    unsafe fn insert_others(&self, table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+        for (index, entry) in &self.others {
+            let index = index.as_ptr();
             // SAFETY: the caller promises the columns of an entity, and a row that was written has no NULL in them. The
             // index is open and has one column, of the type of its entries. An index that is not ready is being made: the
             // session that makes it adds the entries later. These indexes are B-trees: those lock predicates themselves, so
             // `index_insert` would do no more, and they do not read the description of the index, which takes longer to
             // make than an entry.
             unsafe {
-                if !(*(**index).rd_index).indisready {
+                if !(*(*index).rd_index).indisready {
                     continue;
                 }
                 let column = |number: usize| *(*slot).tts_values.add(number);
@@ -158,8 +108,8 @@ impl OtherIndexes {
                 let Some(value) = value else { continue };
                 let mut is_null = value.is_none();
                 let mut value = value.unwrap_or(pg_sys::Datum::null());
-                let insert = entry_insertion((*(**index).rd_indam).aminsert);
-                let (index, value, is_null) = (*index, &raw mut value, &raw mut is_null);
+                let insert = entry_insertion((*(*index).rd_indam).aminsert);
+                let (value, is_null) = (&raw mut value, &raw mut is_null);
                 guarded(|| {
                     insert(
                         index,
@@ -175,13 +125,36 @@ impl OtherIndexes {
             }
         }
     }
+}
 
-    fn close(self) {
-        for (index, _) in self.0 {
-            // SAFETY: `open` opened the index, and the caller does not use it any more.
-            unsafe { pg_sys::index_close(index, NO_LOCK) };
-        }
+/// The content of an index's entry.
+enum Entry {
+    /// The value of a property and the keys.
+    Property(Rc<str>),
+    /// The moment at which it expires.
+    Expiry(Expiry),
+}
+
+/// Returns whether entries can be added to all indexes of a table, as [`WrittenIndexes`] does. The caller has locked it.
+pub(super) fn are_known(table: Relation<'_>) -> bool {
+    other_indexes(table).is_some()
+}
+
+/// Opens the indexes but the primary key's to which a write adds entries. Returns `None` if one of them is neither a property index nor an
+/// expiry index, or is one that needs more than its entry.
+fn other_indexes(table: Relation<'_>) -> Option<Vec<(Index, Entry)>> {
+    let others = table.count_indexes().saturating_sub(1);
+    if others == 0 {
+        return Some(Vec::new());
     }
+    let known = of_table(table.oid());
+    let properties = known.properties.iter().filter(|index| index.is_plain);
+    let properties = properties.map(|index| (index.oid, Entry::Property(index.property.clone())));
+    let expiries = known.expiries.iter().filter(|index| index.is_plain);
+    let expiries = expiries.map(|index| (index.oid, Entry::Expiry(index.expiry.clone())));
+    let plain: Vec<_> = properties.chain(expiries).collect();
+    let open = |(index, entry)| (Index::open(index, pg_sys::RowExclusiveLock), entry);
+    (plain.len() == others).then(|| plain.into_iter().map(open).collect())
 }
 
 /// Returns the function of an index's access method that adds an entry. A B-tree has one.

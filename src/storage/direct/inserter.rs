@@ -10,7 +10,7 @@ use super::index_entries::{WrittenIndexes, check, new_version};
 use crate::postgres::guarded::guarded;
 use crate::postgres::memory::new_context;
 use crate::postgres::raised::{caught, has_sqlstate, rethrow};
-use crate::postgres::relation::Relation;
+use crate::postgres::relation::OpenTable;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Bag, Text};
 use crate::postgres::types::{PropertiesArg, TextArg};
@@ -21,52 +21,44 @@ use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::Table;
 
 /// A table opened to insert entities.
-pub struct Inserter<'r> {
-    table: &'r Table,
-    relation: Relation<'r>,
+pub struct Inserter<'t> {
     indexes: WrittenIndexes,
+    relation: OpenTable,
+    table: &'t Table,
 }
 
 /// The entities that are to be inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inserted {
+    /// One entity.
     One,
+    /// Those of a batch.
     Many,
 }
 
-/// Runs `f` on a table that the caller has locked, to insert entities of a partition. Returns `None` if only a statement can do the work.
-pub fn with_inserter<R>(
-    table: &Table,
-    partition_key: TextArg<'_>,
-    inserted: Inserted,
-    f: impl FnOnce(&Inserter<'_>) -> Option<R>,
-) -> Option<R> {
-    const ACCESS: Access = Access {
-        rights: pg_sys::ACL_INSERT,
-        is_plain: |relation, own| {
-            is_whole(relation) && has_only_our_check(relation, own) && is_changeable_after_insert(relation)
-        },
-        statement: |keys, bag| Statement::of_entity(Kind::Insert, keys, 0, bag),
-        node: pg_sys::NodeTag::T_ModifyTable,
-    };
-    let find = || match inserted {
-        Inserted::One => table.relation_to_write(partition_key),
-        Inserted::Many => table.relation_of(Some(partition_key)),
-    };
-    ACCESS.run(table, find, |relation| {
-        let indexes = WrittenIndexes::open(relation)?;
-        let inserter = Inserter {
-            table,
-            relation,
-            indexes,
+impl<'t> Inserter<'t> {
+    /// Opens a table that the caller has locked, to insert entities of a partition. Returns `None` if only a statement can do the work.
+    pub fn open(table: &'t Table, partition_key: TextArg<'_>, inserted: Inserted) -> Option<Inserter<'t>> {
+        const ACCESS: Access = Access {
+            rights: pg_sys::ACL_INSERT,
+            is_plain: |relation, own| {
+                is_whole(relation) && has_only_our_check(relation, own) && is_changeable_after_insert(relation)
+            },
+            statement: |keys, bag| Statement::of_entity(Kind::Insert, keys, 0, bag),
+            node: pg_sys::NodeTag::T_ModifyTable,
         };
-        let result = f(&inserter);
-        inserter.indexes.close();
-        result
-    })
-}
+        let relation = ACCESS.open(table, || match inserted {
+            Inserted::One => table.relation_to_write(partition_key),
+            Inserted::Many => table.relation_of(Some(partition_key)),
+        })?;
+        let indexes = WrittenIndexes::open(relation.get())?;
+        Some(Inserter {
+            indexes,
+            relation,
+            table,
+        })
+    }
 
-impl Inserter<'_> {
     /// Inserts an entity.
     ///
     /// # Errors
@@ -82,9 +74,9 @@ impl Inserter<'_> {
                 clock.into(),
                 properties.datum(),
             ];
-            let slot = new_version(self.relation.descriptor(), values);
-            pg_sys::simple_table_tuple_insert(self.relation.as_ptr(), slot);
-            self.indexes.add(self.relation, &[slot], false);
+            let slot = new_version(self.relation.get().descriptor(), values);
+            pg_sys::simple_table_tuple_insert(self.relation.get().as_ptr(), slot);
+            self.indexes.add(self.relation.get(), &[slot], false);
             pg_sys::ExecDropSingleTupleTableSlot(slot);
             pg_sys::CommandCounterIncrement();
             Ok(())
@@ -113,7 +105,7 @@ impl Inserter<'_> {
         };
         let statement = Statement::of_entity(Kind::Insert, keys, clock, bag.arg());
         let inserted = connect(|spi| spi.run(self.table.name(), &statement).processed());
-        (inserted == 1 && self.table.is_writable(self.relation, partition_key)).then_some(rest)
+        (inserted == 1 && self.table.is_writable(self.relation.get(), partition_key)).then_some(rest)
     }
 
     /// Inserts entities whose keys are in order, filling page after page. Returns `None` if one of them is not valid.
@@ -144,12 +136,12 @@ impl Inserter<'_> {
         // live until the end of the block. The slots and what the access method allocates are freed with the context:
         // virtual slots hold nothing but memory, and a copied descriptor is not counted.
         unsafe {
-            let relation = self.relation.as_ptr();
+            let relation = self.relation.get().as_ptr();
             let multi_insert = (*(*relation).rd_tableam).multi_insert?;
             let context = new_context(c"table_service batch");
             let caller = pg_sys::MemoryContextSwitchTo(context);
             // A hundred references to the table's own descriptor cost more than the copy.
-            let descriptor = pg_sys::CreateTupleDescCopy(self.relation.descriptor());
+            let descriptor = pg_sys::CreateTupleDescCopy(self.relation.get().descriptor());
             let mut datums = values.datums();
             while let (Some(row_key), Some(properties)) = (datums.next(), datums.next()) {
                 let values = [partition_key.datum(), row_key, clock.into(), properties];
@@ -166,7 +158,7 @@ impl Inserter<'_> {
                     std::ptr::null_mut(),
                 );
             });
-            self.indexes.add(self.relation, &slots, false);
+            self.indexes.add(self.relation.get(), &slots, false);
             pg_sys::MemoryContextSwitchTo(caller);
             pg_sys::MemoryContextDelete(context);
             pg_sys::CommandCounterIncrement();

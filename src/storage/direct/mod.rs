@@ -13,7 +13,7 @@ mod stamp;
 mod updater;
 
 pub use eligibility::{EveryRow, may_read, reads_every_row};
-pub use inserter::{Inserted, with_inserter};
-pub use reader::{Lookup, Reader, with_reader};
+pub use inserter::{Inserted, Inserter};
+pub use reader::{Lookup, Reader};
 pub use stamp::{completed_transactions, needs_attempts, settle};
-pub use updater::{NewProperties, with_updater};
+pub use updater::{NewProperties, Updater};

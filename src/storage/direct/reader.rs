@@ -1,25 +1,25 @@
 //! Reads entities by their keys, and through property indexes.
 
+use std::vec::IntoIter;
+
 use pgrx::itemptr::item_pointer_to_u64;
 use pgrx::prelude::*;
 use table_service_model::filter::KeyRange;
 use table_service_model::property_index::Span;
 
 use super::eligibility::{Access, EveryRow, is_whole};
-use crate::postgres::btree::{ScanCondition, each_row, is_complete};
+use crate::postgres::btree::{Index, Scan, ScanCondition};
 use crate::postgres::memory::new_context;
-use crate::postgres::relation::Relation;
+use crate::postgres::relation::{OpenTable, Slot};
 use crate::postgres::snapshot::active_snapshot;
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
 use crate::postgres::varlena::Varlena;
 use crate::storage::arguments::EntityKeys;
-use crate::storage::primary_key::KeyIndex;
+use crate::storage::primary_key::{KeyConditions, KeyIndex};
 use crate::storage::row::Row;
 use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::Table;
-
-const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
 /// The way to entities.
 #[derive(Clone, Copy)]
@@ -32,61 +32,77 @@ pub enum Lookup<'k> {
     Entries(EveryRow),
 }
 
-/// A table opened to read entities.
-pub struct Reader<'r> {
-    relation: Relation<'r>,
+/// A table opened to read entities: one, or those that it searches for, one after the other.
+pub struct Reader {
+    search: Search,
+    /// The slot that holds the row of the last look-up.
+    stored: Slot,
     /// `None` for [`Lookup::Entries`].
     keys: Option<KeyIndex>,
-    /// The slot that holds the row of the last look-up.
-    stored: *mut pg_sys::TupleTableSlot,
+    relation: OpenTable,
 }
 
-/// Runs `f` on a table that the caller has locked. Returns `None` if only a statement can do the work.
-pub fn with_reader<R>(table: &Table, lookup: Lookup<'_>, f: impl FnOnce(&mut Reader<'_>) -> Option<R>) -> Option<R> {
-    let access = Access {
-        rights: match lookup {
-            Lookup::Keys | Lookup::KeysOf(_) => pg_sys::ACL_SELECT,
-            // `reads_every_row` has checked the caller's privileges.
-            Lookup::Entries(_) => 0,
-        },
-        is_plain: |relation, _| is_whole(relation),
-        statement: |keys, _| Statement::of_keys(Kind::Get, keys),
-        node: pg_sys::NodeTag::T_IndexScan,
-    };
-    let partition_key = match lookup {
-        Lookup::KeysOf(partition_key) => Some(partition_key),
-        Lookup::Keys | Lookup::Entries(_) => None,
-    };
-    access.run(
-        table,
-        || table.relation_of(partition_key),
-        |relation| {
-            if !table.shows_own_writes() {
-                return None;
+/// The entities that a reader searches for. The parts are closed in this order.
+enum Search {
+    None,
+    ByKeys(Scan, #[expect(dead_code, reason = "the scan reads them")] KeyConditions),
+    ByEntries(
+        Scan,
+        #[expect(dead_code, reason = "the scan reads it")] Index,
+        #[expect(dead_code, reason = "the scan reads them")] Box<[Varlena; 2]>,
+    ),
+    Sorted(Sorted),
+}
+
+/// Copies of rows that were found, in the order of their keys.
+struct Sorted {
+    rows: IntoIter<pg_sys::HeapTuple>,
+    slot: Slot,
+    /// Their memory.
+    context: pg_sys::MemoryContext,
+}
+
+impl Drop for Sorted {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: nothing refers to the rows any more. A slot that holds one of them does not look at it when it is dropped.
+            unsafe {
+                pg_sys::ExecClearTuple(self.slot.as_ptr());
+                pg_sys::MemoryContextDelete(self.context);
             }
-            let keys = match lookup {
-                Lookup::Keys | Lookup::KeysOf(_) => {
-                    Some(KeyIndex::open_for_snapshots(relation, pg_sys::AccessShareLock)?)
-                }
-                Lookup::Entries(_) => None,
-            };
-            // SAFETY: the relation is open.
-            let stored = unsafe { pg_sys::table_slot_create(relation.as_ptr(), std::ptr::null_mut()) };
-            let mut reader = Reader { relation, keys, stored };
-            let result = f(&mut reader);
-            reader.close();
-            result
-        },
-    )
+        }
+    }
 }
 
-impl Reader<'_> {
-    fn close(self) {
-        // SAFETY: `with_reader` made the slot, and `self` is not used any more.
-        unsafe { pg_sys::ExecDropSingleTupleTableSlot(self.stored) };
-        if let Some(keys) = self.keys {
-            keys.close();
+impl Reader {
+    /// Opens a table that the caller has locked. Returns `None` if only a statement can do the work.
+    pub fn open(table: &Table, lookup: Lookup<'_>) -> Option<Reader> {
+        let (rights, partition_key) = match lookup {
+            Lookup::Keys => (pg_sys::ACL_SELECT, None),
+            Lookup::KeysOf(partition_key) => (pg_sys::ACL_SELECT, Some(partition_key)),
+            // `reads_every_row` has checked the caller's privileges.
+            Lookup::Entries(_) => (0, None),
+        };
+        let access = Access {
+            rights,
+            is_plain: |relation, _| is_whole(relation),
+            statement: |keys, _| Statement::of_keys(Kind::Get, keys),
+            node: pg_sys::NodeTag::T_IndexScan,
+        };
+        let relation = access.open(table, || table.relation_of(partition_key))?;
+        if !table.shows_own_writes() {
+            return None;
         }
+        let keys = match lookup {
+            Lookup::Entries(_) => None,
+            _ => Some(KeyIndex::open_for_snapshots(relation.get(), pg_sys::AccessShareLock)?),
+        };
+        Some(Reader {
+            search: Search::None,
+            stored: Slot::of(relation.get()),
+            keys,
+            relation,
+        })
     }
 
     /// Returns whether entities can be looked up by their keys.
@@ -96,7 +112,7 @@ impl Reader<'_> {
 
     /// Returns whether no row has NULL in a column.
     pub fn has_no_nulls(&self) -> bool {
-        let descriptor = self.relation.descriptor();
+        let descriptor = self.relation.get().descriptor();
         // SAFETY: the descriptor is that of an open relation, which has the columns of an entity: `is_whole` has checked that.
         (0..4).all(|column| unsafe {
             // Rows that are older than a constraint may not meet it before it is validated.
@@ -111,102 +127,113 @@ impl Reader<'_> {
         })
     }
 
-    /// Returns the entity with these keys, if the caller's snapshot sees one. `None`, too, if the reader does not find keys.
-    pub fn get(&mut self, keys: EntityKeys<'_>) -> Option<Row<'_>> {
-        let index = self.keys.as_ref()?;
-        // SAFETY: PostgreSQL sets an active snapshot before it calls an SQL function. The slot was made for this relation, of which
-        // `is_whole` checked that it has the columns of an entity. It keeps its row until the next look-up, which needs `&mut self` and so
-        // ends the row's borrow.
-        unsafe {
-            let is_found = index.seek(self.relation, active_snapshot(), keys, self.stored);
-            is_found.then(|| Row::of(self.stored))
+    /// Looks up the entity with these keys. Returns whether the caller's snapshot sees one; false, too, if the reader does not find keys.
+    pub fn seek(&mut self, keys: EntityKeys<'_>) -> bool {
+        self.search = Search::None;
+        // SAFETY: PostgreSQL sets an active snapshot before it calls an SQL function. The slot was made for this relation.
+        self.keys
+            .as_ref()
+            .is_some_and(|index| unsafe { index.seek(self.relation.get(), active_snapshot(), keys, &self.stored) })
+    }
+
+    /// Returns the row of the last look-up.
+    ///
+    /// Raises an internal error if it has found none.
+    pub fn row(&self) -> Row<'_> {
+        let slot = match &self.search {
+            Search::Sorted(sorted) => &sorted.slot,
+            _ => &self.stored,
+        };
+        // SAFETY: `is_whole` checked that the relation has the columns of an entity. The slot keeps its row until the next look-up, which
+        // needs `&mut self` and so ends the row's borrow.
+        unsafe { Row::of(slot.with_row()) }
+    }
+
+    /// Begins to search for the entities of a key range in one partition, in the order of their keys. The reader must find keys.
+    pub fn search_range(&mut self, range: &KeyRange) {
+        self.search = Search::None;
+        if let Some(index) = &self.keys {
+            let conditions = KeyConditions::of(range);
+            // SAFETY: as in `seek`. The index and the conditions are dropped after the scan; their values do not move.
+            let scan = unsafe { index.range(self.relation.get(), active_snapshot(), &conditions) };
+            self.search = Search::ByKeys(scan, conditions);
         }
     }
 
-    /// Gives `take` the entities of a key range in this partition, in the order of their keys, until it wants no more. None, if the reader does
-    /// not find keys.
-    pub fn each_of_partition(&mut self, range: (TextArg<'_>, &KeyRange), mut take: impl FnMut(&Row<'_>) -> bool) {
-        let Some(index) = &self.keys else { return };
-        let stored = self.stored;
-        // SAFETY: as in `get`. The slot keeps its row until `take` has returned.
-        unsafe {
-            index.each_of_partition(self.relation, active_snapshot(), range, stored, || {
-                take(&Row::of(stored))
-            });
+    /// Begins to search for the entities whose entries in a property index are in a span, in their order. Returns false, without reading,
+    /// if only a statement can do it.
+    pub fn search_entries(&mut self, index: pg_sys::Oid, span: &Span) -> bool {
+        self.search = Search::None;
+        let index = Index::open(index, pg_sys::AccessShareLock);
+        if !index.is_complete() {
+            return false;
         }
-    }
-
-    /// Gives `take` the entities whose entries in a property index meet `lower <= entry < upper`, in their order, until it
-    /// wants no more. Returns false, without reading, if only a statement can do it.
-    pub fn each_between(
-        &mut self,
-        index: pg_sys::Oid,
-        (lower, upper): (&[u8], &[u8]),
-        take: &mut dyn FnMut(&Row<'_>) -> bool,
-    ) -> bool {
-        let bounds = [lower, upper].map(Varlena::new);
+        let bounds = Box::new([&span.lower, &span.upper].map(|bound| Varlena::new(bound)));
         let mut conditions = ScanCondition::between(bounds.each_ref().map(Value::bytea));
-        let (relation, stored) = (self.relation.as_ptr(), self.stored);
-        // SAFETY: the table is open and locked, and the slot fits it. The caller names a valid property index of the table:
-        // it has one column, of type bytea. `is_whole` checked that the table has the columns of an entity. A snapshot is active
-        // while an SQL function runs.
-        unsafe {
-            let index = pg_sys::index_open(index, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
-            let is_complete = is_complete(index);
-            if is_complete {
-                let snapshot = active_snapshot();
-                each_row(relation, index, snapshot, &mut conditions, stored, || {
-                    take(&Row::of(stored))
-                });
-            }
-            pg_sys::index_close(index, NO_LOCK);
-            is_complete
-        }
+        // SAFETY: the table is open and locked. The caller names a valid property index of the table: it has one column, of type bytea. A
+        // snapshot is active while an SQL function runs. The index and the bounds are dropped after the scan, and do not move.
+        let scan = unsafe { Scan::begin(self.relation.get(), &index, active_snapshot(), &mut conditions) };
+        self.search = Search::ByEntries(scan, index, bounds);
+        true
     }
 
-    /// Gives `take` the entities whose entries are in spans of property indexes and that `is_wanted` wants, each once and
-    /// in the order of their keys, until it wants no more. All of them are in memory, so they must be few. Returns false,
-    /// without giving any, if only a statement can do it.
-    pub fn each_sorted(
-        &mut self,
-        spans: &[(pg_sys::Oid, &Span)],
-        is_wanted: &dyn Fn(&Row<'_>) -> bool,
-        take: &mut dyn FnMut(&Row<'_>) -> bool,
-    ) -> bool {
+    /// Begins to search for the entities whose entries are in spans of property indexes and that `is_wanted` wants, each once and
+    /// in the order of their keys. All of them are in memory, so they must be few. Returns false if only a statement can do it.
+    pub fn search_sorted(&mut self, spans: &[(pg_sys::Oid, &Span)], is_wanted: impl Fn(&Row<'_>) -> bool) -> bool {
         let mut found: Vec<(String, String, u64, pg_sys::HeapTuple)> = Vec::new();
-        let context = new_context(c"table_service entities");
-        // SAFETY: the context is valid until the end of the block, and so are the rows, which are copied into it. The slot
-        // has the columns of the table, of which `is_whole` checked that they are those of an entity.
-        unsafe {
-            let caller = pg_sys::MemoryContextSwitchTo(context);
-            let are_read = spans.iter().all(|&(index, span)| {
-                self.each_between(index, (&span.lower, &span.upper), &mut |row| {
-                    if is_wanted(row) {
-                        let keys = (row.partition_key().to_owned(), row.row_key().to_owned());
-                        let copy = row.copy();
-                        found.push((keys.0, keys.1, item_pointer_to_u64((*copy).t_self), copy));
-                    }
-                    true
-                })
-            });
-            if are_read {
-                found.sort_unstable();
-                // Indexes on several properties may have the same entity. Without a primary key several may have the same
-                // keys.
-                found.dedup_by_key(|&mut (.., position, _)| position);
-                let slot =
-                    pg_sys::MakeSingleTupleTableSlot(self.relation.descriptor(), &raw const pg_sys::TTSOpsHeapTuple);
-                for &(.., tuple) in &found {
-                    pg_sys::ExecStoreHeapTuple(tuple, slot, false);
-                    if !take(&Row::of(slot)) {
-                        break;
-                    }
-                }
-                pg_sys::ExecDropSingleTupleTableSlot(slot);
+        let mut sorted = Sorted {
+            rows: Vec::new().into_iter(),
+            slot: Slot::of_copies(self.relation.get()),
+            context: new_context(c"table_service entities"),
+        };
+        for &(index, span) in spans {
+            if !self.search_entries(index, span) {
+                return false;
             }
-            pg_sys::MemoryContextSwitchTo(caller);
-            pg_sys::MemoryContextDelete(context);
-            are_read
+            while self.next() {
+                let row = self.row();
+                if is_wanted(&row) {
+                    // SAFETY: the context is valid until the search ends, and so is the copy.
+                    let copy = unsafe {
+                        let caller = pg_sys::MemoryContextSwitchTo(sorted.context);
+                        let copy = row.copy();
+                        pg_sys::MemoryContextSwitchTo(caller);
+                        copy
+                    };
+                    // SAFETY: as above.
+                    let position = unsafe { item_pointer_to_u64((*copy).t_self) };
+                    let (partition_key, row_key) = row.keys();
+                    found.push((partition_key, row_key, position, copy));
+                }
+            }
+        }
+        found.sort_unstable();
+        // Indexes on several properties may have the same entity. Without a primary key several may have the same
+        // keys.
+        found.dedup_by_key(|&mut (.., position, _)| position);
+        let rows: Vec<_> = found.into_iter().map(|(.., tuple)| tuple).collect();
+        sorted.rows = rows.into_iter();
+        self.search = Search::Sorted(sorted);
+        true
+    }
+
+    /// Ends the search, and with it what it holds.
+    pub fn end_search(&mut self) {
+        self.search = Search::None;
+    }
+
+    /// Moves to the next entity that is searched for. Returns false after the last one.
+    pub fn next(&mut self) -> bool {
+        pgrx::check_for_interrupts!();
+        match &mut self.search {
+            Search::None => false,
+            // SAFETY: the slot fits the table of the index.
+            Search::ByKeys(scan, _) | Search::ByEntries(scan, ..) => unsafe { scan.next(&self.stored) },
+            Search::Sorted(sorted) => sorted.rows.next().is_some_and(|row| {
+                // SAFETY: the slot is one for such copies, which live as long as their memory.
+                unsafe { pg_sys::ExecStoreHeapTuple(row, sorted.slot.as_ptr(), false) };
+                true
+            }),
         }
     }
 }

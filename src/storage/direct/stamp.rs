@@ -8,7 +8,7 @@ use super::index_entries::are_known;
 use super::updater::Updater;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
-use crate::postgres::relation::{Relation, with_relation};
+use crate::postgres::relation::{OpenTable, Relation, Slot, with_relation};
 use crate::postgres::snapshot::with_new_snapshot;
 use crate::storage::arguments::EntityKeys;
 use crate::storage::expiry::Expiries;
@@ -75,43 +75,43 @@ fn versions(relation: Relation<'_>, keys: EntityKeys<'_>, written: i64) -> Optio
     }
     let index = KeyIndex::open(relation, pg_sys::RowExclusiveLock)?;
     let (mut own, mut latest) = (None, None);
+    let slot = Slot::of(relation);
     // SAFETY: `SnapshotAnyData` is a static snapshot that sees all versions. The slot fits the table, which has the columns of an entity,
     // and it holds the row that was found until the next one.
     unsafe {
-        let slot = pg_sys::table_slot_create(relation.as_ptr(), std::ptr::null_mut());
-        index.each_version(relation, &raw mut pg_sys::SnapshotAnyData, keys, slot, || {
-            if let Some(row) = Row::without_nulls(slot) {
-                if row.timestamp() == written && is_own_version(slot) {
-                    own = Some((*slot).tts_tid);
+        let mut versions = index.versions(relation, &raw mut pg_sys::SnapshotAnyData, keys);
+        while versions.next(&slot) {
+            if let Some(row) = Row::without_nulls(slot.as_ptr()) {
+                if row.timestamp() == written && is_own_version(slot.as_ptr()) {
+                    own = Some((*slot.as_ptr()).tts_tid);
                 } else {
                     latest = latest.max(Some(row.timestamp()));
                 }
             }
-            true
-        });
-        pg_sys::ExecDropSingleTupleTableSlot(slot);
+            pgrx::check_for_interrupts!();
+        }
     }
-    index.close();
     own.zip(latest)
 }
 
 /// Writes a Timestamp later than `latest` into the row at a position, which this transaction has inserted.
 fn restamp(relation: Relation<'_>, keys: EntityKeys<'_>, own: pg_sys::ItemPointerData, latest: i64) -> i64 {
     // Nobody else sees the row, so it cannot have expired for others.
-    let written = Updater::open(relation, Expiries::default()).and_then(|mut updater| {
+    let relation = OpenTable::open(relation.oid());
+    let written = Updater::of(relation, Expiries::default()).and_then(|mut updater| {
         let timestamp = ticks::next_timestamp(latest, now());
         // SAFETY: `seek` fills the slot, which has the columns of an entity. `write_version` runs only if it found a row, with values of
         // that row and a Timestamp.
         let is_written = with_new_snapshot(|| unsafe {
-            let row = updater.seek(keys).then(|| Row::without_nulls(updater.stored)).flatten();
+            let stored = updater.stored.as_ptr();
+            let row = updater.seek(keys).then(|| Row::without_nulls(stored)).flatten();
             row.is_some_and(|row| {
                 let [partition_key, row_key, _, properties] = *row.values();
-                (*updater.stored).tts_tid.ip_posid == own.ip_posid
+                (*stored).tts_tid.ip_posid == own.ip_posid
                     && updater.write_version([partition_key, row_key, timestamp.into(), properties])
                         == Some(pg_sys::TM_Result::TM_Ok)
             })
         });
-        updater.close();
         is_written.then_some(timestamp)
     });
     let Some(timestamp) = written else {

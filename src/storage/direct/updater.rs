@@ -7,7 +7,7 @@ use super::eligibility::{Access, has_only_our_check, has_only_our_trigger, is_wh
 use super::index_entries::{WrittenIndexes, check, new_version};
 use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
-use crate::postgres::relation::Relation;
+use crate::postgres::relation::{OpenTable, Slot};
 use crate::postgres::snapshot::{active_snapshot, has_one_snapshot, with_new_snapshot};
 use crate::postgres::types::value::Bag;
 use crate::postgres::types::{PropertiesArg, TextArg};
@@ -18,13 +18,13 @@ use crate::storage::statement::{Statement, UpdateMode};
 use crate::storage::table::Table;
 
 /// A table opened to change entities.
-pub struct Updater<'r> {
-    relation: Relation<'r>,
+pub struct Updater {
+    /// The slot that holds the row of the last look-up.
+    pub(super) stored: Slot,
     indexes: WrittenIndexes,
+    relation: OpenTable,
     /// When the entities expire.
     expiries: Expiries,
-    /// The slot that holds the row of the last look-up.
-    pub(super) stored: *mut pg_sys::TupleTableSlot,
 }
 
 /// The properties that an entity gets.
@@ -43,48 +43,29 @@ enum DirectWrite<T> {
     Statement,
 }
 
-/// Runs `f` on a table that the caller has locked, to change an entity of a partition. Returns `None` if only a statement can do the work.
-pub fn with_updater<R>(
-    table: &Table,
-    partition_key: TextArg<'_>,
-    f: impl FnOnce(&mut Updater<'_>) -> Option<R>,
-) -> Option<R> {
-    const ACCESS: Access = Access {
-        rights: pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,
-        is_plain: |relation, own| {
-            is_whole(relation) && has_only_our_check(relation, own) && has_only_our_trigger(relation, own)
-        },
-        statement: |keys, bag| Statement::update(UpdateMode::Replace, keys, 0, bag, None),
-        node: pg_sys::NodeTag::T_ModifyTable,
-    };
-    ACCESS.run(
-        table,
-        || table.relation_to_write(partition_key),
-        |relation| {
-            let mut updater = Updater::open(relation, Expiries::of(table))?;
-            let result = f(&mut updater);
-            updater.close();
-            result
-        },
-    )
-}
-
-impl<'r> Updater<'r> {
-    /// Opens a table with the columns of an entity, of which the caller knows that it may be changed so.
-    pub(super) fn open(relation: Relation<'r>, expiries: Expiries) -> Option<Updater<'r>> {
-        Some(Updater {
-            relation,
-            indexes: WrittenIndexes::open(relation)?,
-            expiries,
-            // SAFETY: the relation is open.
-            stored: unsafe { pg_sys::table_slot_create(relation.as_ptr(), std::ptr::null_mut()) },
-        })
+impl Updater {
+    /// Opens a table that the caller has locked, to change an entity of a partition. Returns `None` if only a statement can do the work.
+    pub fn open(table: &Table, partition_key: TextArg<'_>) -> Option<Updater> {
+        const ACCESS: Access = Access {
+            rights: pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,
+            is_plain: |relation, own| {
+                is_whole(relation) && has_only_our_check(relation, own) && has_only_our_trigger(relation, own)
+            },
+            statement: |keys, bag| Statement::update(UpdateMode::Replace, keys, 0, bag, None),
+            node: pg_sys::NodeTag::T_ModifyTable,
+        };
+        let relation = ACCESS.open(table, || table.relation_to_write(partition_key))?;
+        Updater::of(relation, Expiries::of(table))
     }
 
-    pub(super) fn close(self) {
-        // SAFETY: `open` made the slot, and `self` is not used any more.
-        unsafe { pg_sys::ExecDropSingleTupleTableSlot(self.stored) };
-        self.indexes.close();
+    /// Makes one of an open table with the columns of an entity, of which the caller knows that it may be changed so.
+    pub(super) fn of(relation: OpenTable, expiries: Expiries) -> Option<Updater> {
+        Some(Updater {
+            stored: Slot::of(relation.get()),
+            indexes: WrittenIndexes::open(relation.get())?,
+            relation,
+            expiries,
+        })
     }
 
     /// Changes the properties of an entity if it has the Timestamp `version`, or any for `None`. `change` makes the new
@@ -103,7 +84,7 @@ impl<'r> Updater<'r> {
     ) -> Result<Option<(i64, NewProperties<'p>)>, Error> {
         loop {
             // SAFETY: the relation is open. It raises if a publication needs a replica identity that the table lacks.
-            unsafe { pg_sys::CheckCmdReplicaIdentity(self.relation.as_ptr(), pg_sys::CmdType::CMD_UPDATE) };
+            unsafe { pg_sys::CheckCmdReplicaIdentity(self.relation.get().as_ptr(), pg_sys::CmdType::CMD_UPDATE) };
             let attempt = with_new_snapshot(|| match self.seek(keys) {
                 true => self.update_row(keys, version, &change),
                 false => Err(Error::EntityNotFound),
@@ -127,7 +108,7 @@ impl<'r> Updater<'r> {
     ) -> Result<DirectWrite<(i64, NewProperties<'p>)>, Error> {
         // SAFETY: `open` is given a table that has the columns of an entity. The slot keeps its row until the next
         // look-up.
-        let Some(row) = (unsafe { Row::without_nulls(self.stored) }) else {
+        let Some(row) = (unsafe { Row::without_nulls(self.stored.as_ptr()) }) else {
             return Ok(DirectWrite::Statement);
         };
         self.require_alive(&row)?;
@@ -139,7 +120,7 @@ impl<'r> Updater<'r> {
             // SAFETY: the last look-up found a row. The lock puts it into the slot again.
             let row = unsafe {
                 match self.lock_row() {
-                    Some(pg_sys::TM_Result::TM_Ok) => Row::of(self.stored),
+                    Some(pg_sys::TM_Result::TM_Ok) => Row::of(self.stored.as_ptr()),
                     result => return Ok(self.not_written(result)),
                 }
             };
@@ -209,12 +190,12 @@ impl<'r> Updater<'r> {
         // SAFETY: the relation is open and locked. The table access method gets the arguments that the executor gives it for
         // FOR NO KEY UPDATE: the row's position, which the caller promises, the active snapshot, and a slot for the row.
         unsafe {
-            let relation = self.relation.as_ptr();
+            let relation = self.relation.get().as_ptr();
             let tuple_lock = (*(*relation).rd_tableam).tuple_lock?;
             let mut failure = pg_sys::TM_FailureData::default();
-            let mut position = (*self.stored).tts_tid;
+            let slot = self.stored.as_ptr();
+            let mut position = (*slot).tts_tid;
             let (command, snapshot) = (pg_sys::GetCurrentCommandId(true), active_snapshot());
-            let slot = self.stored;
             Some(guarded(|| {
                 tuple_lock(
                     relation,
@@ -240,16 +221,19 @@ impl<'r> Updater<'r> {
         // it: the row's position, which the caller promises, a slot with values of the columns' types, and the active
         // snapshot.
         unsafe {
-            let relation = self.relation.as_ptr();
+            let relation = self.relation.get().as_ptr();
             let tuple_update = (*(*relation).rd_tableam).tuple_update?;
-            let slot = new_version(self.relation.descriptor(), values);
+            let (stored, slot) = (
+                self.stored.as_ptr(),
+                new_version(self.relation.get().descriptor(), values),
+            );
             let (mut failure, mut lock, mut update_indexes) =
                 (pg_sys::TM_FailureData::default(), 0, Default::default());
             let (command, snapshot) = (pg_sys::GetCurrentCommandId(true), active_snapshot());
             let result = guarded(|| {
                 tuple_update(
                     relation,
-                    &mut (*self.stored).tts_tid,
+                    &mut (*stored).tts_tid,
                     slot,
                     command,
                     #[cfg(since_pg19)]
@@ -263,7 +247,7 @@ impl<'r> Updater<'r> {
                 )
             });
             if result == pg_sys::TM_Result::TM_Ok && needs_index_entry(update_indexes) {
-                self.indexes.add(self.relation, &[slot], true);
+                self.indexes.add(self.relation.get(), &[slot], true);
             }
             pg_sys::ExecDropSingleTupleTableSlot(slot);
             Some(result)
@@ -274,7 +258,7 @@ impl<'r> Updater<'r> {
     pub(super) fn seek(&mut self, keys: EntityKeys<'_>) -> bool {
         let index = &self.indexes.keys;
         // SAFETY: the index is that of the relation, for which the slot was made. A snapshot is active while an SQL function runs.
-        unsafe { index.seek(self.relation, active_snapshot(), keys, self.stored) }
+        unsafe { index.seek(self.relation.get(), active_snapshot(), keys, &self.stored) }
     }
 }
 

@@ -10,13 +10,13 @@ mod scan;
 
 pub use expression::{expiry_expression, index_expression, passes};
 pub use index_scan::{Bounds, IndexScan, Tested};
-pub use scan::{First, RangeKeys, ScanFilter, range_to_sql, scan_to_sql};
+pub use scan::{First, RangeScan, ScanFilter, range_to_sql, scan_to_sql};
 
 use super::arguments::EntityKeys;
 use super::name::QualifiedName;
 use crate::postgres::types::PropertiesArg;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
-use scan::{ENTITY, Extent, Shape};
+use scan::{ENTITY, Shape};
 
 /// A statement and the values of its parameters.
 pub struct Statement<'a> {
@@ -55,13 +55,17 @@ pub enum Kind {
     InsertReturning,
     /// Inserts an entity or changes the existing one with these keys. Returns its Timestamp.
     Upsert(UpdateMode),
-    Update(UpdateMode),
-    UpdateVersion(UpdateMode),
+    /// Changes an entity: any version, or that with a Timestamp if `true`. Returns its new Timestamp.
+    Update(UpdateMode, bool),
+    /// Replaces the properties of an entity that has a Timestamp, and returns it.
     ReplaceVersion,
-    Delete,
-    DeleteVersion,
-    DeleteReturning,
-    DeleteVersionReturning,
+    /// Deletes an entity.
+    Delete {
+        /// Whether only the version with a Timestamp.
+        of_version: bool,
+        /// Whether it is returned.
+        returning: bool,
+    },
     /// Selects the entity with these keys, under the caller's snapshot.
     Get,
     /// Selects the entity with these keys, under a new snapshot.
@@ -76,12 +80,15 @@ pub enum Kind {
     LookMany,
     /// Selects the entities that now exist, under a new snapshot.
     LookEntities,
-    DeleteMany,
+    /// Deletes entities: any versions, or those with Timestamps if `true`, which have the order of the RowKeys. Returns their RowKeys.
+    DeleteMany(bool),
     /// Deletes entities that are locked.
     DeleteLocked,
-    DeleteVersions,
+    /// Replaces the properties of entities that are locked.
     ReplaceLocked,
+    /// Writes entities. Returns the RowKeys and Timestamps of those that it wrote.
     WriteMany(WriteMany),
+    /// Replaces the properties of those of the entities that have Timestamps. Returns the same.
     ReplaceVersions,
     /// With this number of rows.
     WriteRows(WriteMany, usize),
@@ -94,6 +101,11 @@ impl<'a> Statement<'a> {
             kind,
             values: values.into(),
         }
+    }
+
+    /// A scan of a key range.
+    pub fn of_range(scan: &'a RangeScan) -> Statement<'a> {
+        Statement::new(Kind::Scan(scan.shape()), scan.values())
     }
 
     /// A statement on the entity with these keys.
@@ -113,6 +125,12 @@ impl<'a> Statement<'a> {
         Statement::new(kind, [partition_key, row_key, clock, properties])
     }
 
+    /// Adds the value of another parameter.
+    pub fn with(mut self, value: impl Into<Option<Value<'a>>>) -> Statement<'a> {
+        self.values.extend(value.into());
+        self
+    }
+
     /// Changes an entity if it has the Timestamp `version`, or any for `None`. Returns its new Timestamp.
     pub fn update(
         change: UpdateMode,
@@ -121,101 +139,35 @@ impl<'a> Statement<'a> {
         properties: PropertiesArg<'a>,
         version: Option<i64>,
     ) -> Statement<'a> {
-        let mut statement = Statement::of_entity(Kind::Update(change), keys, clock, properties);
-        if let Some(version) = version {
-            statement.kind = Kind::UpdateVersion(change);
-            statement.values.push(Value::timestamptz(version));
-        }
-        statement
-    }
-
-    /// Replaces the properties of an entity if it has the Timestamp `version`, and returns it.
-    pub fn replace_version(
-        keys: EntityKeys<'a>,
-        clock: i64,
-        properties: PropertiesArg<'a>,
-        version: i64,
-    ) -> Statement<'a> {
-        let mut statement = Statement::of_entity(Kind::ReplaceVersion, keys, clock, properties);
-        statement.values.push(Value::timestamptz(version));
-        statement
+        let kind = Kind::Update(change, version.is_some());
+        Statement::of_entity(kind, keys, clock, properties).with(version.map(Value::timestamptz))
     }
 
     /// Deletes an entity if it has the Timestamp `version`, or any for `None`.
-    pub fn delete(keys: EntityKeys<'a>, version: Option<i64>) -> Statement<'a> {
-        let [partition_key, row_key] = keys.values();
-        match version {
-            None => Statement::new(Kind::Delete, [partition_key, row_key]),
-            Some(version) => {
-                let version = Value::timestamptz(version);
-                Statement::new(Kind::DeleteVersion, [partition_key, row_key, version])
-            }
-        }
-    }
-
-    /// Does the same as [`delete`](Statement::delete), and returns the entity.
-    pub fn delete_returning(keys: EntityKeys<'a>, version: Option<i64>) -> Statement<'a> {
-        let mut statement = Statement::delete(keys, version);
-        statement.kind = match version {
-            None => Kind::DeleteReturning,
-            Some(_) => Kind::DeleteVersionReturning,
-        };
-        statement
+    pub fn delete(keys: EntityKeys<'a>, version: Option<i64>, returning: bool) -> Statement<'a> {
+        let of_version = version.is_some();
+        Statement::of_keys(Kind::Delete { of_version, returning }, keys).with(version.map(Value::timestamptz))
     }
 
     /// Deletes entities, or those of them that have these Timestamps, which have the order of the RowKeys. Returns their RowKeys.
     pub fn delete_many(partition_key: Value<'a>, row_keys: &'a Array, versions: Option<&'a Array>) -> Statement<'a> {
-        let mut statement = Statement::new(Kind::DeleteMany, [partition_key, row_keys.value()]);
-        if let Some(versions) = versions {
-            statement.kind = Kind::DeleteVersions;
-            statement.values.push(versions.value());
-        }
-        statement
+        let kind = Kind::DeleteMany(versions.is_some());
+        Statement::of_row_keys(kind, partition_key, row_keys).with(versions.map(Array::value))
     }
 
-    /// Replaces the properties of entities that are locked. The arrays have the same order.
-    pub fn replace_locked(
-        partition_key: Value<'a>,
-        row_keys: &'a Array,
-        clock: i64,
-        properties: &'a Array,
-    ) -> Statement<'a> {
-        let mut statement = Statement::write_many(WriteMany::Replace, partition_key, row_keys, clock, properties);
-        statement.kind = Kind::ReplaceLocked;
-        statement
-    }
-
-    /// Replaces the properties of those of the entities that have these Timestamps. The arrays have the same order.
-    /// Returns the RowKeys and Timestamps of those that it wrote.
-    pub fn replace_versions(
-        partition_key: Value<'a>,
-        row_keys: &'a Array,
-        clock: i64,
-        properties: &'a Array,
-        versions: &'a Array,
-    ) -> Statement<'a> {
-        let mut statement = Statement::write_many(WriteMany::Replace, partition_key, row_keys, clock, properties);
-        statement.kind = Kind::ReplaceVersions;
-        statement.values.push(versions.value());
-        statement
-    }
-
-    /// Writes entities, whose RowKeys and properties have the same order in both arrays. Returns the RowKeys and
-    /// Timestamps of those that it wrote.
-    pub fn write_many(
-        write: WriteMany,
+    /// A write of entities, whose RowKeys and properties have the same order in both arrays.
+    pub fn of_arrays(
+        kind: Kind,
         partition_key: Value<'a>,
         row_keys: &'a Array,
         clock: i64,
         properties: &'a Array,
     ) -> Statement<'a> {
         let clock = Value::timestamptz(clock);
-        let values = [partition_key, row_keys.value(), clock, properties.value()];
-        Statement::new(Kind::WriteMany(write), values)
+        Statement::new(kind, [partition_key, row_keys.value(), clock, properties.value()])
     }
 
-    /// Does the same as [`write_many`](Statement::write_many) with a list of rows instead of arrays, for inserts and
-    /// upserts: Citus would move the rows of arrays through files, and count wrongly how many it inserted.
+    /// Does the same as [`Kind::WriteMany`] with a list of rows instead of arrays, for inserts and upserts: Citus would move the rows of arrays through files, and count wrongly how many it inserted.
     pub fn write_rows(
         write: WriteMany,
         partition_key: Value<'a>,
@@ -225,38 +177,6 @@ impl<'a> Statement<'a> {
         let mut values = vec![partition_key, Value::timestamptz(clock)];
         values.extend(rows.iter().flat_map(|(row_key, bag)| [row_key.value(), bag.value()]));
         Statement::new(Kind::WriteRows(write, rows.len()), values)
-    }
-
-    /// Selects the entities of a key range that pass the filter, in key order, under the caller's snapshot. `all_rows`
-    /// says that the caller reads all of them.
-    pub fn scan(range: &'a RangeKeys, filter: Option<&'a ScanFilter>, all_rows: bool) -> Statement<'a> {
-        let extent = if all_rows { Extent::All } else { Extent::First };
-        let shape = Shape::new(range, filter, extent);
-        Statement::new(Kind::Scan(shape), scan::values(range, filter))
-    }
-
-    /// Counts the entities of a key range that pass the filter, under the caller's snapshot.
-    pub fn count(range: &'a RangeKeys, filter: Option<&'a ScanFilter>) -> Statement<'a> {
-        let shape = Shape::new(range, filter, Extent::Count);
-        Statement::new(Kind::Scan(shape), scan::values(range, filter))
-    }
-
-    /// Does the same as [`scan`](Statement::scan) in a distributed table, for all rows or the first ones.
-    pub fn scan_distributed(
-        range: &'a RangeKeys,
-        filter: Option<&'a ScanFilter>,
-        first: Option<First>,
-    ) -> Statement<'a> {
-        let mut values = scan::values(range, filter);
-        let extent = match first {
-            None => Extent::DistributedAll,
-            Some(First { rows, until }) => {
-                values.extend(filter.map(|_| Value::timestamptz(until)));
-                values.push(Value::int8(i64::try_from(rows).unwrap_or(i64::MAX)));
-                Extent::DistributedFirst
-            }
-        };
-        Statement::new(Kind::Scan(Shape::new(range, filter, extent)), values)
     }
 }
 
@@ -301,9 +221,13 @@ impl Kind {
             UpdateMode::Replace => given.to_owned(),
             UpdateMode::Merge => format!("t.properties OPERATOR(table_service.||) {given}"),
         };
-        let version = |n| format!("t.\"timestamp\" OPERATOR(pg_catalog.=) ${n}");
-        let versions =
-            |n| format!("t.\"timestamp\" OPERATOR(pg_catalog.=) (${n})[pg_catalog.array_position($2, t.row_key)]");
+        let and = |is_wanted, version: String| match is_wanted {
+            true => format!(" AND t.\"timestamp\" OPERATOR(pg_catalog.=) {version}"),
+            false => String::new(),
+        };
+        let version = |is_wanted, n| and(is_wanted, format!("${n}"));
+        let versions = |is_wanted, n| and(is_wanted, format!("(${n})[pg_catalog.array_position($2, t.row_key)]"));
+        let returning_entity = format!("RETURNING {ENTITY}");
         // Not a join: if the statistics say that the table has few rows, the planner would read the whole partition for
         // it. COALESCE changes nothing, because every row is in the array. Citus takes a subscript at the top of the
         // expression for an assignment to an element.
@@ -313,26 +237,27 @@ impl Kind {
             Kind::Scan(shape) => shape.sql(table),
             Kind::Insert => format!("{insert} ON CONFLICT DO NOTHING"),
             Kind::InsertOrRaise => insert,
-            Kind::InsertReturning => format!("{insert} ON CONFLICT DO NOTHING RETURNING {ENTITY}"),
+            Kind::InsertReturning => format!("{insert} ON CONFLICT DO NOTHING {returning_entity}"),
             Kind::Upsert(change) => {
                 let properties = changed(change, "excluded.properties");
                 format!("{insert} {on_conflict} = {properties} {RETURNING}")
             }
-            Kind::Update(change) => {
-                let properties = changed(change, "$4");
-                format!("{update} = {properties} WHERE {POINT} {RETURNING}")
+            Kind::Update(change, of_version) => {
+                let (properties, version) = (changed(change, "$4"), version(of_version, 5));
+                format!("{update} = {properties} WHERE {POINT}{version} {RETURNING}")
             }
-            Kind::UpdateVersion(change) => {
-                let properties = changed(change, "$4");
-                format!("{update} = {properties} WHERE {POINT} AND {} {RETURNING}", version(5))
+            Kind::ReplaceVersion => format!("{update} = $4 WHERE {POINT}{} {returning_entity}", version(true, 5)),
+            Kind::Delete { of_version, returning } => {
+                let returning = if returning {
+                    format!(" {returning_entity}")
+                } else {
+                    String::new()
+                };
+                format!(
+                    "DELETE FROM {table} AS t WHERE {POINT}{}{returning}",
+                    version(of_version, 3)
+                )
             }
-            Kind::ReplaceVersion => {
-                format!("{update} = $4 WHERE {POINT} AND {} RETURNING {ENTITY}", version(5))
-            }
-            Kind::Delete => format!("DELETE FROM {table} AS t WHERE {POINT}"),
-            Kind::DeleteVersion => format!("DELETE FROM {table} AS t WHERE {POINT} AND {}", version(3)),
-            Kind::DeleteReturning => format!("{} RETURNING {ENTITY}", Kind::Delete.sql(table)),
-            Kind::DeleteVersionReturning => format!("{} RETURNING {ENTITY}", Kind::DeleteVersion.sql(table)),
             Kind::Get | Kind::Look => format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINT}"),
             Kind::GetTimestamp => format!("SELECT t.\"timestamp\" FROM {table} AS t WHERE {POINT}"),
             Kind::GetMany => format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINTS} ORDER BY t.row_key"),
@@ -341,15 +266,12 @@ impl Kind {
             }
             Kind::LookMany => format!("SELECT t.row_key, t.\"timestamp\" FROM {table} AS t WHERE {POINTS}"),
             Kind::LookEntities => format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINTS}"),
-            Kind::DeleteMany => format!("DELETE FROM {table} AS t WHERE {POINTS} RETURNING t.row_key"),
+            Kind::DeleteMany(of_versions) => {
+                let versions = versions(of_versions, 3);
+                format!("DELETE FROM {table} AS t WHERE {POINTS}{versions} RETURNING t.row_key")
+            }
             Kind::DeleteLocked => format!("DELETE FROM {table} AS t WHERE {POINTS}"),
             Kind::ReplaceLocked => replace_many,
-            Kind::DeleteVersions => {
-                format!(
-                    "DELETE FROM {table} AS t WHERE {POINTS} AND {} RETURNING t.row_key",
-                    versions(3)
-                )
-            }
             Kind::WriteMany(WriteMany::Insert) | Kind::WriteRows(WriteMany::Insert, _) => {
                 format!("{insert_many} ON CONFLICT DO NOTHING {RETURNING_MANY}")
             }
@@ -368,7 +290,7 @@ impl Kind {
             Kind::WriteMany(WriteMany::Replace) | Kind::WriteRows(WriteMany::Replace, _) => {
                 format!("{replace_many} {RETURNING_MANY}")
             }
-            Kind::ReplaceVersions => format!("{replace_many} AND {} {RETURNING_MANY}", versions(5)),
+            Kind::ReplaceVersions => format!("{replace_many}{} {RETURNING_MANY}", versions(true, 5)),
         }
     }
 
@@ -404,9 +326,12 @@ impl Kind {
 #[allow(clippy::unwrap_used)]
 #[pgrx::pg_schema]
 mod tests {
+    use std::rc::Rc;
+
     use pgrx::prelude::*;
     use table_service_model::filter::{Dialect, Filter, Plan, Predicate};
 
+    use super::scan::{Extent, RangeKeys};
     use super::*;
     use crate::postgres::types::value::Array;
 
@@ -427,17 +352,14 @@ mod tests {
             Kind::InsertOrRaise,
             Kind::InsertReturning,
             Kind::ReplaceVersion,
-            Kind::Delete,
-            Kind::DeleteVersion,
-            Kind::DeleteReturning,
-            Kind::DeleteVersionReturning,
-            Kind::DeleteMany,
-            Kind::DeleteVersions,
             Kind::ReplaceVersions,
         ];
-        for change in changes {
-            kinds.extend([Kind::Upsert(change), Kind::Update(change), Kind::UpdateVersion(change)]);
+        for of_version in [false, true] {
+            let delete = |returning| Kind::Delete { of_version, returning };
+            kinds.extend([delete(false), delete(true), Kind::DeleteMany(of_version)]);
+            kinds.extend(changes.map(|change| Kind::Update(change, of_version)));
         }
+        kinds.extend(changes.map(Kind::Upsert));
         kinds.extend(many.map(Kind::WriteMany));
         kinds.extend(many[..3].iter().map(|&write| Kind::WriteRows(write, 3)));
         kinds
@@ -554,10 +476,10 @@ mod tests {
     #[pg_test]
     fn texts_have_as_many_parameters_as_statements_have_values() {
         let plan = Plan::new(Filter::parse("PartitionKey eq 'a' and RowKey gt 'b'", None, Dialect::Service).unwrap());
-        let keys = RangeKeys::new(plan.ranges.first().unwrap());
-        let filter = ScanFilter::new(&Predicate::new(
+        let range = plan.ranges.first().unwrap();
+        let filter = Rc::new(ScanFilter::new(&Predicate::new(
             &Filter::parse("N eq 1", None, Dialect::Service).unwrap(),
-        ));
+        )));
         let first = Some(First { rows: 7, until: 0 });
         let key = Text::new("a");
         let rows = [("a", &[][..]), ("b", &[][..])].map(|(key, bag)| {
@@ -573,18 +495,20 @@ mod tests {
         let versions = Array::of_timestamps([0].into_iter());
         let statements = [
             Statement::of_entity(Kind::InsertReturning, keys_of_one, 0, bag.arg()),
-            Statement::replace_version(keys_of_one, 0, bag.arg(), 0),
+            Statement::of_entity(Kind::ReplaceVersion, keys_of_one, 0, bag.arg()).with(Value::timestamptz(0)),
             Statement::delete_many(key.value(), &texts, Some(&versions)),
-            Statement::replace_versions(key.value(), &texts, 0, &texts, &versions),
-            Statement::scan(&keys, None, false),
-            Statement::scan(&keys, Some(&filter), true),
-            Statement::scan_distributed(&keys, None, first),
-            Statement::scan_distributed(&keys, Some(&filter), first),
-            Statement::scan_distributed(&keys, Some(&filter), None),
+            Statement::of_arrays(Kind::ReplaceVersions, key.value(), &texts, 0, &texts).with(versions.value()),
             Statement::write_rows(WriteMany::Insert, key.value(), 0, &rows),
             Statement::write_rows(WriteMany::Upsert(UpdateMode::Merge), key.value(), 0, &rows),
         ];
-        for statement in statements {
+        let scans = [
+            RangeScan::new(range, None, false),
+            RangeScan::new(range, Some(&filter), true),
+            RangeScan::distributed(range, None, first),
+            RangeScan::distributed(range, Some(&filter), first),
+            RangeScan::distributed(range, Some(&filter), None),
+        ];
+        for statement in statements.into_iter().chain(scans.iter().map(Statement::of_range)) {
             let (sql, count) = (statement.kind.sql(&table()), statement.values.len());
             assert!(
                 sql.contains(&format!("${count}")) && !sql.contains(&format!("${}", count + 1)),

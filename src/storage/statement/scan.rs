@@ -1,5 +1,7 @@
 //! Scans of key ranges: statements with a few fixed texts.
 
+use std::rc::Rc;
+
 use table_service_model::filter::{Bound, Columns, Filter, KeyRange, Predicate};
 
 use super::expression::passes;
@@ -9,6 +11,60 @@ use crate::storage::name::QualifiedName;
 
 /// The columns of an entity.
 pub(super) const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
+
+/// A scan of a key range, with the values of its parameters.
+pub struct RangeScan {
+    shape: Shape,
+    keys: RangeKeys,
+    filter: Option<Rc<ScanFilter>>,
+    first: Option<First>,
+}
+
+impl RangeScan {
+    fn of(range: &KeyRange, filter: Option<&Rc<ScanFilter>>, extent: Extent, first: Option<First>) -> RangeScan {
+        let keys = RangeKeys::new(range);
+        RangeScan {
+            shape: Shape::new(&keys, filter.map(|filter| &**filter), extent),
+            keys,
+            filter: filter.cloned(),
+            first,
+        }
+    }
+
+    /// Selects the entities of a key range that pass the filter, in key order, under the caller's snapshot. `all_rows`
+    /// says that the caller reads all of them.
+    pub fn new(range: &KeyRange, filter: Option<&Rc<ScanFilter>>, all_rows: bool) -> RangeScan {
+        let extent = if all_rows { Extent::All } else { Extent::First };
+        RangeScan::of(range, filter, extent, None)
+    }
+
+    /// Counts the entities of a key range that pass the filter, under the caller's snapshot.
+    pub fn count(range: &KeyRange, filter: Option<&Rc<ScanFilter>>) -> RangeScan {
+        RangeScan::of(range, filter, Extent::Count, None)
+    }
+
+    /// Does the same as [`new`](RangeScan::new) in a distributed table, for all rows or the first ones.
+    pub fn distributed(range: &KeyRange, filter: Option<&Rc<ScanFilter>>, first: Option<First>) -> RangeScan {
+        let extent = first.map_or(Extent::DistributedAll, |_| Extent::DistributedFirst);
+        RangeScan::of(range, filter, extent, first)
+    }
+
+    /// Returns what determines its text.
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Returns the values of its parameters. They do not move when the scan does.
+    pub(super) fn values(&self) -> Vec<Value<'_>> {
+        let mut values: Vec<_> = self.keys.keys.iter().map(Text::value).collect();
+        values.extend(self.filter.as_deref().map(ScanFilter::value));
+        if let Some(First { rows, until }) = self.first {
+            values.extend(self.filter.as_ref().map(|_| Value::timestamptz(until)));
+            values.push(Value::int8(i64::try_from(rows).unwrap_or(i64::MAX)));
+        }
+        values
+    }
+}
 
 /// The properties that determine the text of a scan. Its parameters are the keys and then the compiled filter. If its
 /// rows are counted, the point in time that ends the filter and the number of rows follow.
@@ -52,13 +108,13 @@ enum FilterArguments {
 }
 
 /// A key range as parameters of a scan.
-pub struct RangeKeys {
+pub(super) struct RangeKeys {
     shape: RangeShape,
     keys: Vec<Text>,
 }
 
 impl RangeKeys {
-    pub fn new(range: &KeyRange) -> RangeKeys {
+    pub(super) fn new(range: &KeyRange) -> RangeKeys {
         RangeKeys {
             shape: RangeShape::of(range),
             keys: keys(range).into_iter().map(Text::new).collect(),
@@ -77,6 +133,7 @@ pub struct ScanFilter {
 }
 
 impl ScanFilter {
+    /// Makes the parameter of a compiled filter.
     pub fn new(predicate: &Predicate) -> ScanFilter {
         let only_properties = Columns {
             properties: true,
@@ -122,13 +179,6 @@ impl Shape {
             extent,
         }
     }
-}
-
-/// Returns the parameters of a scan.
-pub(super) fn values<'a>(range: &'a RangeKeys, filter: Option<&'a ScanFilter>) -> Vec<Value<'a>> {
-    let mut values: Vec<_> = range.keys.iter().map(Text::value).collect();
-    values.extend(filter.map(|filter| Value::bytea(&filter.predicate)));
-    values
 }
 
 /// A key range without its keys. Its parameters are the PartitionKey if the range is in one partition, then those of

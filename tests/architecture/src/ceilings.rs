@@ -234,7 +234,8 @@ fn is_test(attributes: &[syn::Attribute]) -> bool {
         is_cfg
             && attribute
                 .parse_args::<TokenStream>()
-                .is_ok_and(|condition| condition.to_string() == "test")
+                // Those that run in PostgreSQL are `any(test, feature = "pg_test")`.
+                .is_ok_and(|condition| condition.to_string() == "test" || condition.to_string().contains("pg_test"))
     })
 }
 

@@ -41,6 +41,88 @@ pub fn paths(name: &str, document: &str, read: &dyn Fn(&Path) -> Option<String>)
     Ok(findings)
 }
 
+/// The steps of the table `| from | calls | in |` that are not in the code, and what its text says wrongly: how many calls between how many
+/// files there are, and which files those that call import besides.
+///
+/// # Errors
+///
+/// A document without the table.
+pub fn walk(document: &str, read: &dyn Fn(&Path) -> Option<String>) -> Result<Vec<String>, String> {
+    let (before, rest) = document
+        .split_once("| from | calls | in |\n|---|---|---|\n")
+        .ok_or("there is no table `| from | calls | in |`")?;
+    let (rows, after) = rest.split_once("\n\n").ok_or("no text is behind the table")?;
+    let cells = |row: &str| row.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let steps: Vec<Vec<String>> = rows.lines().map(cells).collect();
+    let (mut findings, mut files) = (Vec::new(), BTreeSet::new());
+    let (mut callers, mut reached) = (BTreeSet::new(), BTreeSet::new());
+    for step in &steps {
+        let [from, call, to] = step.as_slice() else {
+            return Err(format!("a step has three parts: {step:?}"));
+        };
+        let (caller, callee) = (
+            read(Path::new(from)).unwrap_or_default(),
+            read(Path::new(to)).unwrap_or_default(),
+        );
+        let name = call.rsplit([':', '.']).next().unwrap_or(call);
+        if !caller.contains(&format!("{call}(")) {
+            findings.push(format!("{from} does not call {call}"));
+        }
+        if !callee.contains(&format!("fn {name}(")) && !callee.contains(&format!("fn {name}<")) {
+            findings.push(format!("{to} has no function {name}"));
+        }
+        if !files.is_empty() && !reached.contains(from) && !callers.contains(from) {
+            findings.push(format!("no step leads to {from}"));
+        }
+        files.extend([from.clone(), to.clone()]);
+        callers.insert(from.clone());
+        reached.insert(to.clone());
+    }
+    let count = format!("{} calls between {} files.", steps.len(), files.len());
+    if !before.trim_end().ends_with(&count) {
+        findings.push(format!("the table has {count}"));
+    }
+    let others: BTreeSet<String> = cells(after.split("\n\n").next().unwrap_or_default())
+        .into_iter()
+        .collect();
+    let mut imported = BTreeSet::new();
+    for file in &callers {
+        imported.extend(imports_of(file, &read(Path::new(file)).unwrap_or_default(), read));
+    }
+    let is_of = |file: &String| files.iter().any(|known| Path::new(known).starts_with(file));
+    let unsaid = imported.iter().filter(|file| !others.contains(*file) && !is_of(file));
+    findings.extend(unsaid.map(|file| format!("{file} is imported, and no step of the walk")));
+    let gone = others.iter().filter(|file| !imported.contains(*file) || is_of(file));
+    findings.extend(gone.map(|file| format!("{file} is not imported, or is a step of the walk")));
+    Ok(findings)
+}
+
+/// The files and directories of `api`, `engine` and `storage` that a file imports.
+fn imports_of(file: &str, text: &str, read: &dyn Fn(&Path) -> Option<String>) -> BTreeSet<String> {
+    let directory = Path::new(file)
+        .parent()
+        .map_or_else(String::new, |it| it.display().to_string());
+    let storeys = ["use crate::api::", "use crate::engine::", "use crate::storage::"];
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        let module = match line.strip_prefix("use super::") {
+            Some(rest) => Some((directory.clone(), rest)),
+            None => storeys.iter().find_map(|storey| {
+                let name = storey.strip_prefix("use crate::")?.strip_suffix("::")?;
+                Some((format!("src/{name}"), line.strip_prefix(storey)?))
+            }),
+        };
+        let Some((directory, rest)) = module else { continue };
+        let names = rest.trim_start_matches('{').split(['{', ':', ',', ';', ' ', '}']);
+        let name = names.map(str::trim).find(|name| !name.is_empty()).unwrap_or_default();
+        let path = format!("{directory}/{name}");
+        let as_file = format!("{path}.rs");
+        let is_file = read(Path::new(&as_file)).is_some();
+        found.insert(if is_file { as_file } else { path });
+    }
+    found
+}
+
 /// The rows of the table `| who | may | may not |` that forbid something and have no item in the list behind the table, or one that
 /// names no path; and the items of that list that are about no such row.
 ///
@@ -225,6 +307,35 @@ fn between(names: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_of_a_walk_is_a_call() {
+        let document = |count: &str, call: &str, others: &str| {
+            format!(
+                "The walk: {count}\n\n| from | calls | in |\n|---|---|---|\n| `src/api/a.rs` | `{call}` | `src/engine/b.rs` |\n\nOthers: {others}\n\nEnd"
+            )
+        };
+        let read = |path: &Path| match path.to_str().unwrap() {
+            "src/api/a.rs" => Some("use crate::engine::b::B;\nuse crate::storage::c::C;\n B::open(1)".to_owned()),
+            "src/engine/b.rs" => Some("pub fn open(".to_owned()),
+            "src/storage/c.rs" => Some(String::new()),
+            _ => None,
+        };
+        let found = |count, call, others| walk(&document(count, call, others), &read).unwrap();
+        let count = "1 calls between 2 files.";
+        assert_eq!(found(count, "B::open", "`src/storage/c.rs`"), Vec::<String>::new());
+        assert_eq!(
+            found("1 calls between 3 files.", "B::open", "`src/storage/c.rs`").len(),
+            1
+        );
+        assert_eq!(found(count, "B::close", "`src/storage/c.rs`").len(), 2);
+        assert_eq!(found(count, "B::open", "").len(), 1);
+        assert_eq!(
+            found(count, "B::open", "`src/storage/c.rs`, `src/storage/d.rs`").len(),
+            1
+        );
+        assert!(walk("", &read).is_err());
+    }
 
     #[test]
     fn a_section_of_rules_without_a_table_is_named() {

@@ -105,6 +105,15 @@ fn what_the_map_the_rules_and_the_threat_model_point_to_exists() {
     }
 }
 
+/// The walk of a query, which the map shows, is that of the code.
+#[test]
+fn the_walk_of_a_query_is_the_one_in_the_map() {
+    let root = workspace::root();
+    let document = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let read = |path: &Path| std::fs::read_to_string(root.join(path)).ok();
+    no(&references::walk(&document, &read).unwrap());
+}
+
 /// The threat model's table has no paths: they stand in the list behind it.
 #[test]
 fn everything_that_is_forbidden_is_shown_by_a_test() {

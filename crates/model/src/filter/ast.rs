@@ -22,6 +22,7 @@ impl Filter {
         Filter(expression)
     }
 
+    /// Returns the expression.
     pub fn expression(&self) -> &Expression {
         &self.0
     }
@@ -150,6 +151,7 @@ pub enum Column {
 }
 
 impl Column {
+    /// Returns the column of this name.
     pub fn of_name(name: &str) -> Column {
         match name {
             PARTITION_KEY => Column::PartitionKey,
@@ -159,6 +161,7 @@ impl Column {
         }
     }
 
+    /// Returns the name.
     pub fn name(&self) -> &str {
         match self {
             Column::PartitionKey => PARTITION_KEY,
@@ -236,6 +239,7 @@ pub enum Literal {
 }
 
 impl Literal {
+    /// Returns the value.
     pub fn value(&self) -> Value<'_> {
         match self {
             Literal::String(text) => Value::String(text),
@@ -249,6 +253,7 @@ impl Literal {
         }
     }
 
+    /// Returns the Edm type.
     pub fn edm_type(&self) -> EdmType {
         self.value().edm_type()
     }

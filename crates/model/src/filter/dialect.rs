@@ -29,6 +29,7 @@ pub(super) enum Function {
 }
 
 impl Function {
+    /// Returns the function of this name.
     pub fn of_name(name: &str) -> Option<Function> {
         name.parse().ok()
     }

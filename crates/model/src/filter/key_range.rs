@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use crate::filter::Operator;
 use crate::filter::print::write_quoted;
 
 /// How much of a table a range makes the index read, from the least to the most.
@@ -86,6 +87,15 @@ impl Bound {
     }
 }
 
+/// A key of an entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// The PartitionKey.
+    Partition,
+    /// The RowKey.
+    Row,
+}
+
 impl KeyRange {
     /// All keys.
     pub const ALL: KeyRange = KeyRange {
@@ -98,6 +108,7 @@ impl KeyRange {
         self.lower.is_none() && self.upper.is_none()
     }
 
+    /// Returns whether these keys are in the range.
     pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
         let key = (partition_key, false, row_key, false);
         self.lower.as_ref().is_none_or(|lower| lower.as_lower() <= key)
@@ -129,6 +140,42 @@ impl KeyRange {
         }
     }
 
+    /// Returns comparisons of single keys that all keys in the range meet, those of the PartitionKey first. They may also hold for other
+    /// keys, if not [`KeyRange::is_of_comparisons`].
+    pub fn comparisons(&self) -> Vec<(Key, Operator, &str)> {
+        let partition = self.partition();
+        let mut found: Vec<_> = partition
+            .map(|key| (Key::Partition, Operator::Eq, key))
+            .into_iter()
+            .collect();
+        if let Some((_, row_key)) = self.point() {
+            found.push((Key::Row, Operator::Eq, row_key));
+            return found;
+        }
+        let ends = [
+            (&self.lower, Operator::Ge, Operator::Gt),
+            (&self.upper, Operator::Le, Operator::Lt),
+        ];
+        for (bound, including, excluding) in ends {
+            let Some(bound) = bound else { continue };
+            let operator = if bound.inclusive { including } else { excluding };
+            match (partition, &bound.row_key) {
+                (Some(_), Some(row_key)) => found.push((Key::Row, operator, row_key)),
+                (Some(_), None) => {}
+                (None, Some(_)) => found.push((Key::Partition, including, &bound.partition_key)),
+                (None, None) => found.push((Key::Partition, operator, &bound.partition_key)),
+            }
+        }
+        found
+    }
+
+    /// Returns whether [`KeyRange::comparisons`] hold for the keys in the range alone.
+    pub fn is_of_comparisons(&self) -> bool {
+        let bounds = [&self.lower, &self.upper];
+        self.partition().is_some() || bounds.into_iter().flatten().all(|bound| bound.row_key.is_none())
+    }
+
+    /// Returns how much of a table the range makes the index read.
     pub fn access(&self) -> AccessClass {
         if self.point().is_some() {
             AccessClass::PointQuery

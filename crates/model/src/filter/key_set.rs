@@ -9,6 +9,7 @@
 pub(super) struct Axis<'f>(Vec<&'f str>);
 
 impl<'f> Axis<'f> {
+    /// Makes the axis of these literals.
     pub fn new(mut literals: Vec<&'f str>) -> Axis<'f> {
         literals.push("");
         literals.sort_unstable();
@@ -56,6 +57,7 @@ pub(super) struct AxisSpan {
 }
 
 impl AxisSpan {
+    /// Returns the part between two cuts; `None` if it is empty.
     pub fn new(start: u32, end: u32) -> Option<AxisSpan> {
         (start < end).then_some(AxisSpan { start, end })
     }
@@ -89,6 +91,7 @@ pub(super) struct KeySet {
 }
 
 impl KeySet {
+    /// The set without keys.
     pub const EMPTY: KeySet = KeySet {
         cells: Vec::new(),
         last_group: 0,
@@ -105,10 +108,12 @@ impl KeySet {
         set
     }
 
+    /// Returns the number of cells.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
+    /// Returns the groups in order.
     pub fn groups(&self) -> Groups<'_> {
         Groups(&self.cells)
     }

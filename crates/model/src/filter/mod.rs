@@ -40,7 +40,7 @@ mod print;
 
 pub use ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property, TextFunction, TextTest};
 pub use dialect::{Dialect, hint_for};
-pub use key_range::{AccessClass, Bound, KeyRange};
+pub use key_range::{AccessClass, Bound, Key, KeyRange};
 pub(crate) use outcomes::Outcomes;
 pub use plan::Plan;
 pub use predicate::{Columns, Predicate};

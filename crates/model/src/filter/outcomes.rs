@@ -12,11 +12,15 @@ pub(crate) struct Outcomes(pub(super) u8);
 impl Outcomes {
     /// Less, or of another type (semantics 6.3 rule 4).
     pub const LESS: Outcomes = Outcomes(1);
+    /// The value equals the literal.
     pub const EQUAL: Outcomes = Outcomes(2);
+    /// The value is greater.
     pub const GREATER: Outcomes = Outcomes(4);
     /// One side is NaN.
     pub const UNORDERED: Outcomes = Outcomes(8);
+    /// The entity lacks the property.
     pub const ABSENT: Outcomes = Outcomes(16);
+    /// Every outcome.
     pub const ALL: Outcomes = Outcomes(31);
 
     /// Returns those for which a comparison with this operator holds.
@@ -40,6 +44,7 @@ impl Outcomes {
         }
     }
 
+    /// Returns whether an outcome is among these.
     pub fn contains(self, outcome: Outcomes) -> bool {
         self.0 & outcome.0 != 0
     }

@@ -94,21 +94,32 @@ struct Group {
 
 /// Hints: the tokens that a filter could have where it has another one.
 mod expected {
+    /// Behind a property.
     pub const OPERATOR: &str =
         "Expected there: one of the operators eq, ne, gt, ge, lt, le; or, after a Boolean property, and, or or the end";
+    /// Behind a literal.
     pub const OPERATOR_OF_LITERAL: &str =
         "After a literal one of the operators eq, ne, gt, ge, lt, le is expected, and a property after it";
+    /// Behind a term.
     pub const CONNECTIVE: &str =
         "Expected there: and, or or the end of the filter. A comparison has one operator: eq, ne, gt, ge, lt, le";
+    /// Behind a term in parentheses.
     pub const CONNECTIVE_OR_CLOSE: &str =
         "Expected there: and, or or a closing parenthesis. A comparison has one operator: eq, ne, gt, ge, lt, le";
+    /// Where a term begins.
     pub const TERM: &str = "Expected there: a comparison such as Age gt 30, not, or an opening parenthesis";
+    /// Behind an operator.
     pub const OPERAND: &str =
         "Expected there: a property or a literal, such as 30, 5L, 1.5, 'text', true or datetime'2026-01-31T12:00:00Z'";
+    /// Of a filter that is no condition.
     pub const CONDITION: &str = "A filter is a condition, such as Age gt 30";
+    /// Between two words.
     pub const SPACE: &str = "Expected there: a space between two words";
+    /// Behind `in`.
     pub const LIST: &str = "Expected there: a list of literals in parentheses, as in Name in ('a', 'b')";
+    /// Behind a function.
     pub const ARGUMENTS: &str = "Expected there: two arguments in parentheses, as in startswith(Name, 'x')";
+    /// Behind `in` in the service's dialect.
     pub const LIST_IN_SERVICE: &str = "The service's filters have no lists: write P eq 'a' or P eq 'b'. \
         In SQL, SET table_service.filter_dialect = 'extended' lets a filter say P in ('a', 'b')";
 }

@@ -23,6 +23,7 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Plans a filter.
     pub fn new(filter: Filter) -> Plan {
         if let Expression::Comparison(comparison) = filter.expression()
             && let Column::Property(_) = comparison.property.column

@@ -21,6 +21,8 @@ use crate::ticks::Ticks;
 pub struct Predicate {
     first: Jump,
     tests: Vec<Test>,
+    /// The columns that the tests look at.
+    columns: Columns,
     /// The second test: entities that have not expired pass. `None` if none expire.
     alive: Option<Alive>,
 }
@@ -89,11 +91,7 @@ pub struct Columns {
 impl Predicate {
     /// Returns the predicate of a query: entities pass that pass its filter and have not expired. `None` if all pass.
     pub fn of_query(filter: Option<&Filter>, alive: Option<Alive>) -> Option<Predicate> {
-        let everything = || Predicate {
-            first: Jump::Pass,
-            tests: Vec::new(),
-            alive: None,
-        };
+        let everything = || Predicate::of_tests(Jump::Pass, Vec::new());
         if filter.is_none() && alive.is_none() {
             return None;
         }
@@ -101,6 +99,25 @@ impl Predicate {
         Some(Predicate { alive, ..predicate })
     }
 
+    fn of_tests(first: Jump, tests: Vec<Test>) -> Predicate {
+        let mut columns = Columns::default();
+        for test in &tests {
+            match test.column {
+                Column::PartitionKey => columns.partition_key = true,
+                Column::RowKey => columns.row_key = true,
+                Column::Timestamp => columns.timestamp = true,
+                Column::Property(_) => columns.properties = true,
+            }
+        }
+        Predicate {
+            first,
+            tests,
+            columns,
+            alive: None,
+        }
+    }
+
+    /// Compiles a filter. No entity expires.
     pub fn new(filter: &Filter) -> Predicate {
         // Backwards, so that the targets of a test are there before it.
         let mut compiler = Compiler(Vec::new());
@@ -116,11 +133,7 @@ impl Predicate {
             test.then = turn(test.then);
             test.otherwise = turn(test.otherwise);
         }
-        Predicate {
-            first: turn(first),
-            tests,
-            alive: None,
-        }
+        Predicate::of_tests(turn(first), tests)
     }
 
     /// Returns whether an entity passes, and has not expired.
@@ -131,11 +144,6 @@ impl Predicate {
     /// Returns who passes besides; `None` if no entity expires.
     pub fn alive(&self) -> Option<&Alive> {
         self.alive.as_ref()
-    }
-
-    /// Returns whether every entity passes the filter.
-    pub fn lets_all_pass(&self) -> bool {
-        self.first == Jump::Pass
     }
 
     /// Returns whether an entity passes the filter, whether it has expired or not.
@@ -178,26 +186,16 @@ impl Predicate {
 
     /// Returns the columns that [`Predicate::matches`] looks at.
     pub fn columns(&self) -> Columns {
-        let of_filter = self.columns_of_filter();
         Columns {
-            timestamp: of_filter.timestamp || self.alive.is_some(),
-            properties: of_filter.properties || self.alive.is_some(),
-            ..of_filter
+            timestamp: self.columns.timestamp || self.alive.is_some(),
+            properties: self.columns.properties || self.alive.is_some(),
+            ..self.columns
         }
     }
 
     /// Returns the columns that [`Predicate::passes`] looks at.
     pub fn columns_of_filter(&self) -> Columns {
-        let mut columns = Columns::default();
-        for test in &self.tests {
-            match test.column {
-                Column::PartitionKey => columns.partition_key = true,
-                Column::RowKey => columns.row_key = true,
-                Column::Timestamp => columns.timestamp = true,
-                Column::Property(_) => columns.properties = true,
-            }
-        }
-        columns
+        self.columns
     }
 }
 

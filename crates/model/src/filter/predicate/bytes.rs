@@ -174,7 +174,9 @@ impl<'a> Reader<'a> {
             .iter()
             .enumerate()
             .all(|(index, test)| exists(test.then, index + 1) && exists(test.otherwise, index + 1));
-        (forward && exists(first, 0)).then_some(Predicate { first, tests, alive })
+        let is_valid = forward && exists(first, 0);
+        let predicate = Predicate::of_tests(first, tests);
+        is_valid.then_some(Predicate { alive, ..predicate })
     }
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
