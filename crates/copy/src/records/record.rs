@@ -97,36 +97,32 @@ pub struct Reject {
 }
 
 impl Reject {
-    /// An entity, with the reason.
-    pub fn of_record(table: &str, record: &Record, reason: impl Into<String>) -> Reject {
+    fn new(table: &str, place: Option<String>, reason: impl Into<String>, entity: serde_json::Value) -> Reject {
         Reject {
             table: table.to_owned(),
-            place: None,
+            place,
             reason: printable::said(&reason.into()),
-            entity: serde_json::from_str(&record.json()).unwrap_or_default(),
+            entity,
         }
+    }
+
+    /// An entity, with the reason.
+    pub fn of_record(table: &str, record: &Record, reason: impl Into<String>) -> Reject {
+        let entity = serde_json::from_str(&record.json()).unwrap_or_default();
+        Reject::new(table, None, reason, entity)
     }
 
     /// An entity of which the key is known.
     pub fn of_key(table: &str, partition_key: &str, row_key: &str, reason: impl Into<String>) -> Reject {
-        Reject {
-            table: table.to_owned(),
-            place: None,
-            reason: printable::said(&reason.into()),
-            entity: serde_json::json!({ "PartitionKey": partition_key, "RowKey": row_key }),
-        }
+        let entity = serde_json::json!({ "PartitionKey": partition_key, "RowKey": row_key });
+        Reject::new(table, None, reason, entity)
     }
 
     /// A text that is no entity, with where it was found.
     pub fn of_text(table: &str, place: String, text: &str, reason: impl Into<String>) -> Reject {
         // The text is for finding it again, so the beginning of a very long one is enough.
         let text: String = text.chars().take(4096).collect();
-        Reject {
-            table: table.to_owned(),
-            place: Some(place),
-            reason: printable::said(&reason.into()),
-            entity: serde_json::Value::String(text),
-        }
+        Reject::new(table, Some(place), reason, text.into())
     }
 }
 
