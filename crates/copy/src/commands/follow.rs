@@ -92,7 +92,7 @@ pub async fn begin(
     }
     if journal.followed() == Followed::Lost {
         let reason = "that of the interrupted copy is not there, has lost changes, does not have all tables, or tables were renamed";
-        empty(arguments, target, tables, report, GONE, reason).await?;
+        empty(arguments, target, tables, report, reason).await?;
     } else if journal.is_resumed {
         let note = "The interrupted copy had no change feed, so all entities are copied again, and followed from now on. \
                     What the source has deleted since they were copied stays in the target.";
@@ -131,22 +131,20 @@ pub async fn follow(
     limit: f64,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let mut known = FollowedTables::new(tables, &copy.journal.relations());
+    let mut following = Following {
+        arguments,
+        copy,
+        feed,
+        known: FollowedTables::new(tables, &copy.journal.relations()),
+        pending: BTreeMap::new(),
+        writers: BTreeMap::new(),
+        report,
+    };
     let mut looked = Instant::now();
-    let mut writers = BTreeMap::new();
     while !copy.stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
         let (events, changes) = channel(WAITING);
-        let mut applier = Applier {
-            arguments,
-            copy,
-            feed,
-            known: &mut known,
-            pending: BTreeMap::new(),
-            writers: &mut writers,
-            report,
-        };
-        let (read, applied) = tokio::join!(feed.read(Images::None, PAGE, events), applier.apply(changes));
+        let (read, applied) = tokio::join!(feed.read(Images::None, PAGE, events), following.apply(changes));
         let count = applied?;
         let confirmed = match read {
             Ok(Some(position)) => feed.confirm(&position).await,
@@ -161,26 +159,24 @@ pub async fn follow(
             if feed.is_whole(&[]).await? {
                 return Err(failure);
             }
-            *tables = copy_again(arguments, copy, feed, &mut known, report, (GONE, &failure.to_string())).await?;
+            *tables = following.copy_again(&failure.to_string()).await?;
             continue;
         }
         let ends = count < FEW && begin.elapsed().as_secs_f64() < limit;
         if ends || looked.elapsed() >= LOOK {
             looked = Instant::now();
-            known.stored.clear();
-            *tables = known.there(arguments).await?;
+            *tables = following.known.there(arguments).await?;
             if !feed.is_whole(&[]).await? {
-                let why = (GONE, "it was dropped, or has lost changes");
-                *tables = copy_again(arguments, copy, feed, &mut known, report, why).await?;
+                *tables = following.copy_again("it was dropped, or has lost changes").await?;
                 continue;
             }
             let relations = feed.relations().await?;
-            known.look_at_renamed(&relations);
-            let others = known.others(&relations, feed, tables).await?;
+            following.known.look_at_renamed(&relations);
+            let others = following.known.others(&relations, feed, tables).await?;
             for (table, reason) in &others {
-                copy_table_again(arguments, copy, feed, &mut known, report, (table, reason)).await?;
+                following.copy_table_again(table, reason).await?;
             }
-            known.tell_of_new(report);
+            following.known.tell_of_new(following.report);
             if !others.is_empty() {
                 continue;
             }
@@ -193,6 +189,7 @@ pub async fn follow(
 }
 
 /// The tables that a copy follows, also those that are dropped meanwhile: they may come again.
+#[derive(Default)]
 struct FollowedTables {
     /// By their names in lower case.
     followed: BTreeMap<String, FollowedTable>,
@@ -229,17 +226,8 @@ impl FollowedTables {
         }
         FollowedTables {
             followed,
-            renamed: BTreeSet::new(),
-            new: Vec::new(),
-            told: BTreeSet::new(),
-            with_gaps: BTreeSet::new(),
-            left_out: BTreeSet::new(),
-            stored: BTreeMap::new(),
+            ..FollowedTables::default()
         }
-    }
-
-    fn follows(&self, table: &str) -> bool {
-        self.followed.contains_key(&table_name::fold(table))
     }
 
     /// Returns the table that a change is of. A feed that does not tell OIDs tells the spelling of names: another table that had the name for a
@@ -277,13 +265,10 @@ impl FollowedTables {
 
     /// Returns the name of a copied table that another table has now.
     fn other(&self, relations: &BTreeMap<String, u32>) -> Option<&str> {
+        let is_other = |name, of: &FollowedTable| relations.get(name).is_some_and(|now| Some(*now) != of.relation);
         let mut followed = self.followed.iter();
-        let is_other = |name: &String, copied: &FollowedTable| {
-            relations.get(name).is_some_and(|now| Some(*now) != copied.relation)
-        };
-        followed
-            .find(|(name, copied)| is_other(name, copied))
-            .map(|(name, _)| name.as_str())
+        let other = followed.find(|(name, copied)| is_other(*name, copied));
+        other.map(|(name, _)| name.as_str())
     }
 
     /// Returns the names of copied tables that are others now, or that the feed has not, each with the reason. One that is left out stays so.
@@ -311,11 +296,13 @@ impl FollowedTables {
         Ok(others)
     }
 
-    /// Those that the source has now.
+    /// Those that the source has now. Where their entities are is to be looked up again.
     async fn there(&mut self, arguments: &CopyArguments) -> Result<Vec<String>, Failure> {
+        self.stored.clear();
         let options = &arguments.ends.options;
         let tables = options.source(arguments.ends.from()?, None)?.tables().await?;
-        let (there, new) = tables.into_iter().partition(|table| self.follows(table));
+        let follows = |table: &String| self.followed.contains_key(&table_name::fold(table));
+        let (there, new) = tables.into_iter().partition(follows);
         // With --table, others are not asked for.
         self.new = if options.tables.is_empty() { new } else { Vec::new() };
         Ok(there)
@@ -354,103 +341,15 @@ impl FollowedTables {
     }
 }
 
-/// Empties a table of the target and copies it anew: its name is that of another table, whose changes the feed had not. Nothing is the matter of the other tables.
-async fn copy_table_again(
-    arguments: &CopyArguments,
-    copy: &Arc<CopyContext>,
-    feed: &ChangeFeed,
-    known: &mut FollowedTables,
-    report: &mut Report,
-    (table, reason): (&str, &str),
-) -> Result<(), Failure> {
-    let folded = table_name::fold(table);
-    let name = table.to_owned();
-    known
-        .followed
-        .insert(folded.clone(), FollowedTable { name, relation: None });
-    copy.journal.set_relation(&folded, None)?;
-    let relation = match feed.add(table).await {
-        Ok(Some(relation)) => relation,
-        // If it comes again, it is looked at again.
-        Ok(None) => return Ok(()),
-        Err(failure) if failure.is_of_table => {
-            known.leave_out(table, &failure.to_string(), report);
-            return Ok(());
-        }
-        Err(failure) => return Err(failure),
-    };
-    say(
-        format!("The target's table {table} is emptied and copied again: {reason}"),
-        report,
-    );
-    clear(arguments, &copy.target, table).await?;
-    let anew = again(arguments, copy, None)?;
-    let mut done = Report::default();
-    round(
-        &anew,
-        &[table.to_owned()],
-        &mut done,
-        arguments.ends.options.work.style(),
-    )
-    .await?;
-    done.tables.into_iter().for_each(|table| report.add(table));
-    if let Some(left_out) = done.left_out.first() {
-        // One that is gone comes again under its name, or not at all.
-        if feed.relations().await?.get(&folded) == Some(&relation) {
-            known.leave_out(table, &left_out.reason, report);
-        }
-        return Ok(());
-    }
-    if !copy.stop.load(Ordering::Relaxed) {
-        let (name, relation) = (table.to_owned(), Some(relation));
-        known.followed.insert(folded.clone(), FollowedTable { name, relation });
-        copy.journal.set_relation(&folded, relation)?;
-    }
-    Ok(())
-}
-
-/// Empties the target's tables and copies them anew, with a new feed: the old one is gone, and changes with it. Returns the tables, with those that are new in the source.
-async fn copy_again(
-    arguments: &CopyArguments,
-    copy: &Arc<CopyContext>,
-    feed: &ChangeFeed,
-    known: &mut FollowedTables,
-    report: &mut Report,
-    (what, reason): (&str, &str),
-) -> Result<Vec<String>, Failure> {
-    let followed = known.there(arguments).await?;
-    let tables = [followed.clone(), std::mem::take(&mut known.new)].concat();
-    if tables.is_empty() {
-        return Err(Failure::new(format!("{what}, and the source has no table to follow.")));
-    }
-    copy.journal.lose_feed()?;
-    feed.drop().await?;
-    feed.create(&tables).await?.map_err(Failure::new)?;
-    // What the target has in tables that are new is not of this copy.
-    empty(arguments, &copy.target, &followed, report, what, reason).await?;
-    copy.journal.begin_feed(feed.relations().await?)?;
-    let anew = again(arguments, copy, None)?;
-    let followed = [
-        tables.clone(),
-        known.followed.values().map(|table| table.name.clone()).collect(),
-    ]
-    .concat();
-    *known = FollowedTables::new(&followed, &copy.journal.relations());
-    round(&anew, &tables, report, arguments.ends.options.work.style()).await?;
-    report.require_all()?;
-    Ok(tables)
-}
-
 /// Says that the tables are copied again, and empties those of the target.
 async fn empty(
     arguments: &CopyArguments,
     target: &Target,
     tables: &[String],
     report: &mut Report,
-    what: &str,
     reason: &str,
 ) -> Result<(), Failure> {
-    let note = format!("{what}, so the target's tables are emptied and copied again: {reason}");
+    let note = format!("{GONE}, so the target's tables are emptied and copied again: {reason}");
     say(note, report);
     for table in tables {
         clear(arguments, target, table).await?;
@@ -486,20 +385,84 @@ async fn clear(arguments: &CopyArguments, target: &Target, table: &str) -> Resul
     delete.table(table).await
 }
 
-/// Applies the changes of a page.
-struct Applier<'a> {
+/// A copy that follows its feed.
+struct Following<'a> {
     arguments: &'a CopyArguments,
     copy: &'a Arc<CopyContext>,
     feed: &'a ChangeFeed,
-    known: &'a mut FollowedTables,
+    known: FollowedTables,
     /// The keys to read, by table.
     pending: BTreeMap<String, BTreeSet<Key>>,
     /// To the tables of a database. Each has a connection.
-    writers: &'a mut BTreeMap<String, SqlWriter>,
+    writers: BTreeMap<String, SqlWriter>,
     report: &'a mut Report,
 }
 
-impl Applier<'_> {
+impl Following<'_> {
+    /// Notes of which table the target has the entities under a name.
+    fn set_relation(&mut self, table: &str, relation: Option<u32>) -> Result<(), Failure> {
+        let (folded, name) = (table_name::fold(table), table.to_owned());
+        self.copy.journal.set_relation(&folded, relation)?;
+        self.known.followed.insert(folded, FollowedTable { name, relation });
+        Ok(())
+    }
+
+    /// Empties a table of the target and copies it anew: its name is that of another table, whose changes the feed had not.
+    /// Nothing is the matter of the other tables.
+    async fn copy_table_again(&mut self, table: &str, reason: &str) -> Result<(), Failure> {
+        self.set_relation(table, None)?;
+        let relation = match self.feed.add(table).await {
+            Ok(Some(relation)) => relation,
+            // If it comes again, it is looked at again.
+            Ok(None) => return Ok(()),
+            Err(failure) if failure.is_of_table => {
+                self.known.leave_out(table, &failure.to_string(), self.report);
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
+        let note = format!("The target's table {table} is emptied and copied again: {reason}");
+        say(note, self.report);
+        clear(self.arguments, &self.copy.target, table).await?;
+        let (anew, mut done) = (again(self.arguments, self.copy, None)?, Report::default());
+        let style = self.arguments.ends.options.work.style();
+        round(&anew, &[table.to_owned()], &mut done, style).await?;
+        done.tables.into_iter().for_each(|table| self.report.add(table));
+        if let Some(left_out) = done.left_out.first() {
+            // One that is gone comes again under its name, or not at all.
+            if self.feed.relations().await?.get(&table_name::fold(table)) == Some(&relation) {
+                self.known.leave_out(table, &left_out.reason, self.report);
+            }
+        } else if !self.copy.stop.load(Ordering::Relaxed) {
+            self.set_relation(table, Some(relation))?;
+        }
+        Ok(())
+    }
+
+    /// Empties the target's tables and copies them anew, with a new feed: the old one is gone, and changes with it. Returns
+    /// the tables, with those that are new in the source.
+    async fn copy_again(&mut self, reason: &str) -> Result<Vec<String>, Failure> {
+        let (arguments, journal) = (self.arguments, &self.copy.journal);
+        let followed = self.known.there(arguments).await?;
+        let tables = [followed.clone(), std::mem::take(&mut self.known.new)].concat();
+        if tables.is_empty() {
+            return Err(Failure::new(format!("{GONE}, and the source has no table to follow.")));
+        }
+        journal.lose_feed()?;
+        self.feed.drop().await?;
+        self.feed.create(&tables).await?.map_err(Failure::new)?;
+        // What the target has in tables that are new is not of this copy.
+        empty(arguments, &self.copy.target, &followed, self.report, reason).await?;
+        journal.begin_feed(self.feed.relations().await?)?;
+        let anew = again(arguments, self.copy, None)?;
+        let earlier = self.known.followed.values().map(|table| table.name.clone());
+        let followed: Vec<String> = tables.iter().cloned().chain(earlier).collect();
+        self.known = FollowedTables::new(&followed, &journal.relations());
+        round(&anew, &tables, self.report, arguments.ends.options.work.style()).await?;
+        self.report.require_all()?;
+        Ok(tables)
+    }
+
     /// Returns how many changes there were.
     async fn apply(&mut self, mut changes: Receiver<Event>) -> Result<usize, Failure> {
         let (mut count, mut waiting) = (0, 0);
