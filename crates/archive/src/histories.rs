@@ -215,7 +215,7 @@ impl Disk {
             for row in &transaction.rows {
                 follower.take(
                     transaction.position,
-                    &format!("{:?} {row:?}", transaction.committed),
+                    || format!("{:?} {row:?}", transaction.committed),
                     None,
                 );
             }
@@ -245,7 +245,7 @@ impl Keeper {
                 };
                 follower.take(
                     transaction.position,
-                    &format!("{:?} {row:?}", transaction.committed),
+                    || format!("{:?} {row:?}", transaction.committed),
                     mark.as_deref(),
                 );
             }
@@ -345,7 +345,7 @@ impl Keeper {
         } in page
         {
             for row in rows {
-                if !follower.take(*position, &format!("{committed:?} {row:?}"), None) {
+                if !follower.take(*position, || format!("{committed:?} {row:?}"), None) {
                     continue;
                 }
                 let at = Until::new(number, *position, *committed);

@@ -24,14 +24,26 @@ pub enum Expected {
     Seen(Seen),
 }
 
+/// How many rows of a transaction its digest has. Behind one with more, an archive reads up to a mark.
+const DIGESTED: u64 = 1000;
+
 /// Follows the transactions that a feed gives.
 pub struct Follower {
     expected: Expected,
-    /// The transaction whose rows come, and whether it has the expected mark.
-    current: Option<(Position, Sha256, bool)>,
+    /// The transaction whose rows come.
+    current: Option<Current>,
     /// The end of the one before it.
     before: Position,
-    followed: Option<Followed>,
+    /// The expected one.
+    found: Option<Seen>,
+    /// The one that was read last, with its digest and its rows.
+    last: Option<(Position, [u8; 32], Position, u64)>,
+}
+
+struct Current {
+    position: Position,
+    digest: Sha256,
+    has_mark: bool,
     rows: u64,
 }
 
@@ -51,55 +63,74 @@ impl Follower {
             expected,
             current: None,
             before: confirmed,
-            followed: None,
-            rows: 0,
+            found: None,
+            last: None,
         }
     }
 
-    /// Takes a row of the feed: what it says, and the mark that it may be. Returns whether it is of a transaction behind the expected one.
-    pub fn take(&mut self, position: Position, row: &str, mark: Option<&str>) -> bool {
-        if self.current.as_ref().is_none_or(|(current, ..)| *current != position) {
+    /// Takes a row of the feed: what it says, and the mark that it may be. Returns whether it is of a transaction behind the
+    /// expected one.
+    pub fn take(&mut self, position: Position, row: impl FnOnce() -> String, mark: Option<&str>) -> bool {
+        if self.current.as_ref().is_none_or(|current| current.position != position) {
             self.end_transaction();
         }
-        let current = self.current.get_or_insert_with(|| (position, Sha256::new(), false));
-        current.1.update((row.len() as u64).to_le_bytes());
-        current.1.update(row);
-        current.2 |= matches!(&self.expected, Expected::Mark(text) if Some(text.as_str()) == mark);
-        self.rows += 1;
-        self.followed.is_some()
+        let current = self.current.get_or_insert_with(|| Current {
+            position,
+            digest: Sha256::new(),
+            has_mark: false,
+            rows: 0,
+        });
+        current.rows += 1;
+        if current.rows <= DIGESTED {
+            let row = row();
+            current.digest.update((row.len() as u64).to_le_bytes());
+            current.digest.update(row);
+        }
+        current.has_mark |= matches!(&self.expected, Expected::Mark(text) if Some(text.as_str()) == mark);
+        self.found.is_some()
     }
 
     fn end_transaction(&mut self) {
-        let Some((position, hash, has_mark)) = self.current.take() else {
+        let Some(Current {
+            position,
+            mut digest,
+            has_mark,
+            rows,
+        }) = self.current.take()
+        else {
             return;
         };
-        let (digest, confirmed) = (hex(&hash.finalize()), std::mem::replace(&mut self.before, position));
-        let (last, rows) = (
-            Seen {
-                position,
-                digest,
-                confirmed,
-            },
-            std::mem::take(&mut self.rows),
-        );
+        if rows > DIGESTED {
+            digest.update(rows.to_le_bytes());
+        }
+        let (digest, confirmed) = (digest.finalize().into(), std::mem::replace(&mut self.before, position));
+        self.last = Some((position, digest, confirmed, rows));
         let is_expected = match &self.expected {
             Expected::Mark(_) => has_mark,
-            Expected::Seen(seen) => (seen.position, &seen.digest) == (last.position, &last.digest),
+            Expected::Seen(seen) => seen.position == position && seen.digest == hex(&digest),
         };
-        match &mut self.followed {
-            Some(followed) => (followed.last, followed.rows) = (last, rows),
-            None if is_expected => {
-                let expected = last.clone();
-                self.followed = Some(Followed { expected, last, rows });
-            }
-            None => {}
+        if is_expected && self.found.is_none() {
+            self.found = Some(seen(position, &digest, confirmed));
         }
     }
 
     /// Returns `None` if the expected transaction did not come: the log is not the one that was read before, or not yet read so far.
     pub fn finish(mut self) -> Option<Followed> {
         self.end_transaction();
-        self.followed
+        let (position, digest, confirmed, rows) = self.last?;
+        Some(Followed {
+            expected: self.found?,
+            last: seen(position, &digest, confirmed),
+            rows,
+        })
+    }
+}
+
+fn seen(position: Position, digest: &[u8], confirmed: Position) -> Seen {
+    Seen {
+        position,
+        digest: hex(digest),
+        confirmed,
     }
 }
 
@@ -341,5 +372,37 @@ impl Manifest {
         if (epoch.number, epoch.from) == (self.floor.epoch, self.floor.position) {
             self.floor.moment = epoch.begins;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last transaction of a log in which each one has so many rows.
+    fn last(expected: Expected, rows: &[usize]) -> Option<Seen> {
+        let mut follower = Follower::new(expected, Position(0));
+        for (number, rows) in rows.iter().enumerate() {
+            for row in 0..*rows {
+                let mark = (number == 0).then_some("mark");
+                follower.take(Position(number as u64 + 1), || format!("{number} {row}"), mark);
+            }
+        }
+        follower.finish().map(|followed| followed.last)
+    }
+
+    #[test]
+    fn a_transaction_is_known_by_its_rows_and_their_number() {
+        for rows in [1, 999, 1000, 1001, 5000] {
+            let seen = last(Expected::Mark("mark".to_owned()), &[1, rows]).unwrap();
+            assert_eq!(seen.confirmed, Position(1));
+            let again = |rows: &[usize]| last(Expected::Seen(seen.clone()), rows);
+            assert_eq!(again(&[1, rows]).as_ref(), Some(&seen));
+            assert_eq!(again(&[1, rows, 7]).unwrap().confirmed, Position(2));
+            for other in [rows - 1, rows + 1] {
+                assert_eq!(again(&[1, other]), None, "{rows} {other}");
+            }
+        }
+        assert_eq!(last(Expected::Mark("other".to_owned()), &[1, 1]), None);
     }
 }

@@ -186,7 +186,7 @@ impl Kept {
             page.rows += 1;
             let (position, committed) = place_of(&change)?;
             let mark = change.mark();
-            if !page.follower.take(position, &change.identity(), mark.as_deref()) {
+            if !page.follower.take(position, || change.identity(), mark.as_deref()) {
                 continue;
             }
             let Some(oid) = change.relation else {

@@ -122,7 +122,7 @@ pub async fn find(feed: &ChangeFeed, expected: Expected, confirmed: Position) ->
                 follower = begin();
                 continue;
             };
-            follower.take(place_of(&change)?.0, &change.identity(), change.mark().as_deref());
+            follower.take(place_of(&change)?.0, || change.identity(), change.mark().as_deref());
         }
         Ok(follower.finish())
     };
