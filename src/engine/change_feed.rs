@@ -11,7 +11,8 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
 use table_service_model::Error;
-use table_service_model::change_feed::{Change, FeedName, Note, Position};
+use table_service_model::Lsn;
+use table_service_model::change_feed::{Change, FeedName, Note};
 
 use super::feed_messages::Messages;
 use crate::postgres::definition::drop_objects;
@@ -37,7 +38,7 @@ pub struct ChangeFeed {
     publication: Option<Publication>,
     slot: Option<Slot>,
     /// How far the log is written.
-    written: Position,
+    written: Lsn,
 }
 
 /// The publication with a feed's name. Any role that may create objects in the database may have made it.
@@ -100,7 +101,7 @@ impl Publication {
 
 struct Slot {
     name: String,
-    confirmed: Position,
+    confirmed: Lsn,
     is_lost: bool,
     /// Whether it gives prepared transactions before they commit, and no more when they do.
     is_two_phase: bool,
@@ -143,8 +144,8 @@ impl ChangeFeed {
             let text = |column| row?.text(column).map(|text| text.get().to_owned());
             let is = |column| row.and_then(|row| row.boolean(column)) == Some(true);
             let position = |column| {
-                let position = text(column).and_then(|text| Position::parse(&text).ok());
-                position.unwrap_or(Position(0))
+                let position = text(column).and_then(|text| Lsn::parse(&text).ok());
+                position.unwrap_or(Lsn(0))
             };
             if let Some(slot) = text(5).filter(|_| !is(8)) {
                 return Err(Error::ChangeFeedSlotOfOthers { slot });
@@ -215,7 +216,7 @@ impl ChangeFeed {
         tables: Option<&[&str]>,
         old_images: bool,
         if_not_exists: bool,
-    ) -> Result<Position, Error> {
+    ) -> Result<Lsn, Error> {
         let feed = ChangeFeed::find(name)?;
         match feed.parts() {
             Ok((publication, slot)) if if_not_exists => {
@@ -239,7 +240,7 @@ impl ChangeFeed {
                 replication_slot::make(&slot, from_commit);
             });
             let made = ChangeFeed::find(name).ok().and_then(|feed| feed.slot);
-            made.map_or(Position(0), |slot| slot.confirmed)
+            made.map_or(Lsn(0), |slot| slot.confirmed)
         };
         if let Some(publication) = &feed.publication {
             publication.require(tables, old_images)?;
@@ -300,7 +301,7 @@ impl ChangeFeed {
     /// # Errors
     /// `ResourceNotFound` if a part of the feed is missing; `InvalidInput` for a position that the log has not reached;
     /// `AuthorizationFailure` for a role without REPLICATION.
-    pub fn confirm(&self, position: Position) -> Result<(), Error> {
+    pub fn confirm(&self, position: Lsn) -> Result<(), Error> {
         let (_, slot) = self.parts()?;
         require_replication("confirms")?;
         if position > self.written {
@@ -324,7 +325,7 @@ impl ChangeFeed {
     ///
     /// # Errors
     /// `ResourceNotFound` if a part of the feed is missing; `AuthorizationFailure` for a role without REPLICATION.
-    pub fn mark(&self, text: &str) -> Result<Position, Error> {
+    pub fn mark(&self, text: &str) -> Result<Lsn, Error> {
         let (_, slot) = self.parts()?;
         require_replication("marks")?;
         if slot.is_lost {
@@ -340,12 +341,7 @@ impl ChangeFeed {
     ///
     /// # Errors
     /// Those of [`ChangeFeed::parts`], and `InternalError` for messages that cannot be read.
-    pub fn read(
-        &self,
-        top: u64,
-        with_notes: bool,
-        sink: &mut dyn FnMut(Position, i64, Change<'_>),
-    ) -> Result<(), Error> {
+    pub fn read(&self, top: u64, with_notes: bool, sink: &mut dyn FnMut(Lsn, i64, Change<'_>)) -> Result<(), Error> {
         let (publication, slot) = self.parts()?;
         if top == 0 {
             return Ok(());

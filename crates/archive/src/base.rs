@@ -8,17 +8,18 @@ use table_service_files::Record;
 use crate::directory::Directory;
 use crate::fold::Visitor;
 use crate::law::{At, Point, needed, point, prune};
-use crate::manifest::{Base, Contents, Manifest, Moment, Position, Table};
+use crate::manifest::{Base, Contents, Manifest, Moment, Table};
 use crate::read::Checker;
 use crate::state::{State, Versions};
 use crate::write::BaseWriter;
+use table_service_model::Lsn;
 
 /// New bases that are to be made. The database is not read for them.
 pub struct Fold {
     manifest: Manifest,
     point: Point,
     /// The last position that is folded.
-    position: Position,
+    position: Lsn,
     /// The tables, with the numbers of their new bases.
     tables: Vec<(Table, u64)>,
 }
@@ -27,7 +28,7 @@ pub struct Fold {
 pub struct Folded {
     pub table: u32,
     pub epoch: u32,
-    pub position: Position,
+    pub position: Lsn,
     /// The new base; `None` if the last one is still as the table is. The error is a matter of this table.
     pub base: Result<Option<(u64, Contents)>, String>,
 }
@@ -69,7 +70,7 @@ impl Fold {
         Some(Fold {
             point: Point {
                 epoch: epoch.number,
-                before: Position(position.0 + 1),
+                before: Lsn(position.0 + 1),
                 at: None,
             },
             position,

@@ -4,8 +4,9 @@ use table_service_model::PropertiesBuf;
 
 use table_service_files::Record;
 
-use crate::manifest::{Moment, Position};
+use crate::manifest::Moment;
 use crate::read::ChangeLine;
+use table_service_model::Lsn;
 
 /// What a change did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl Change {
 pub struct Stamp {
     /// Its number in the order of commits.
     pub number: u64,
-    pub position: Position,
+    pub position: Lsn,
     pub committed: Moment,
     pub change: Change,
 }
@@ -260,7 +261,7 @@ mod tests {
             .iter()
             .map(|&number| Stamp {
                 number,
-                position: Position(0),
+                position: Lsn(0),
                 committed: Moment(0),
                 change: Change::Clear,
             })

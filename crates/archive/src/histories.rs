@@ -7,7 +7,8 @@ use crate::base::Folded;
 use crate::law::{At, Point, needed, point, prune};
 use crate::ledger::{Expected, Follower};
 use crate::manifest::tests::contents;
-use crate::manifest::{Base, Epoch, Manifest, Moment, Position, Seen, Segment, Until};
+use crate::manifest::{Base, Epoch, Manifest, Moment, Seen, Segment, Until};
+use table_service_model::Lsn;
 
 /// A generator of Numerical Recipes.
 struct Random(u64);
@@ -42,7 +43,7 @@ enum Row {
 
 #[derive(Debug, Clone)]
 struct Transaction {
-    position: Position,
+    position: Lsn,
     committed: Moment,
     rows: Vec<Row>,
 }
@@ -83,9 +84,9 @@ impl World {
         Moment(self.clock)
     }
 
-    fn move_on(&mut self) -> Position {
+    fn move_on(&mut self) -> Lsn {
         self.server.position += 8;
-        Position(self.server.position)
+        Lsn(self.server.position)
     }
 
     fn commit(&mut self, random: &mut Random) {
@@ -202,7 +203,7 @@ impl World {
 struct Disk {
     manifest: Manifest,
     /// The changes of segments: their positions and moments, their tables and what they are.
-    segments: HashMap<u64, Vec<(Position, Moment, u32, u64)>>,
+    segments: HashMap<u64, Vec<(Lsn, Moment, u32, u64)>>,
     bases: HashMap<u64, Vec<u64>>,
 }
 
@@ -210,7 +211,7 @@ impl Disk {
     /// Returns whether a server's log has what was read last.
     fn knows(&self, server: &Server) -> bool {
         let seen = self.manifest.epoch().unwrap().seen.clone().unwrap();
-        let mut follower = Follower::new(Expected::Seen(seen), Position(0));
+        let mut follower = Follower::new(Expected::Seen(seen), Lsn(0));
         for transaction in &server.feed {
             for row in &transaction.rows {
                 follower.take(
@@ -236,7 +237,7 @@ struct Keeper {
 impl Keeper {
     fn begin(&mut self, world: &mut World, is_same: bool, reason: Option<&str>, random: &mut Random) {
         let mark = world.mark();
-        let mut follower = Follower::new(Expected::Mark(mark.to_string()), Position(0));
+        let mut follower = Follower::new(Expected::Mark(mark.to_string()), Lsn(0));
         for transaction in &world.server.feed {
             for row in &transaction.rows {
                 let mark = match row {
@@ -264,7 +265,7 @@ impl Keeper {
             server: String::new(),
             from: seen.position,
             begins: now,
-            through: Position(0),
+            through: Lsn(0),
             reached: now,
             seen: Some(seen),
             reason: reason.map(str::to_owned),
@@ -442,7 +443,7 @@ impl Keeper {
         };
         let point = Point {
             epoch,
-            before: Position(position.0 + 1),
+            before: Lsn(position.0 + 1),
             at: None,
         };
         for table in manifest.living().cloned().collect::<Vec<_>>() {
@@ -485,7 +486,7 @@ impl Keeper {
                     Err("damaged".to_owned())
                 };
             }
-            let later = |change: &&(Position, Moment, u32, u64)| change.0 > after && change.1 > moment;
+            let later = |change: &&(Lsn, Moment, u32, u64)| change.0 > after && change.1 > moment;
             Ok(self.disk.segments[&segment.number]
                 .iter()
                 .find(later)
@@ -499,7 +500,7 @@ impl Keeper {
         let found = needed(&self.disk.manifest, table, point, &is_damaged, false).ok()?;
         let mut content = self.disk.bases[&found.base.number].clone();
         for segment in found.segments {
-            let of_table = |(position, _, oid, _): &&(Position, Moment, u32, u64)| {
+            let of_table = |(position, _, oid, _): &&(Lsn, Moment, u32, u64)| {
                 let is_of = *oid == table.oid && table.has_change(segment.epoch, *position);
                 is_of && *position > found.base.through && point.includes(*position)
             };

@@ -10,7 +10,8 @@ use table_service_files::Record;
 
 use crate::fold::{Stamp, Visitor};
 use crate::law::Unknown;
-use crate::manifest::{Ended, Moment, Position, Table, Until, WhyEnded};
+use crate::manifest::{Ended, Moment, Table, Until, WhyEnded};
+use table_service_model::Lsn;
 
 use crate::sort::{Sorted, Sorter};
 
@@ -56,7 +57,7 @@ impl Table {
     /// The times in which it has its names.
     pub fn times(&self) -> Vec<Called> {
         // What it ends with is still its own.
-        let behind = |Position(position)| Position(position.saturating_add(1));
+        let behind = |Lsn(position)| Lsn(position.saturating_add(1));
         let ended = self
             .ended
             .map(|Ended { at, .. }| Until::new(at.epoch, behind(at.position), at.moment));
@@ -101,7 +102,7 @@ impl Table {
 
 impl Called {
     /// Returns whether it has the name at a position.
-    fn is_at(&self, epoch: u32, position: Position) -> bool {
+    fn is_at(&self, epoch: u32, position: Lsn) -> bool {
         let place = (epoch, position);
         self.from.place() <= place && self.until.is_none_or(|until| place < until.place())
     }
@@ -179,7 +180,7 @@ impl<'h> History<'h> {
         &mut self,
         kind: &str,
         table: &str,
-        (position, number, committed): (Position, u64, Moment),
+        (position, number, committed): (Lsn, u64, Moment),
         about: Option<Value>,
     ) -> Result<(), String> {
         let is_before = self.since.is_some_and(|since| committed < since) && kind != "gap";
@@ -201,7 +202,7 @@ impl<'h> History<'h> {
         self.push(position, number, "", &version)
     }
 
-    fn push(&mut self, position: Position, number: u64, key: &str, version: &Version) -> Result<(), String> {
+    fn push(&mut self, position: Lsn, number: u64, key: &str, version: &Version) -> Result<(), String> {
         let line = serde_json::to_vec(version).map_err(|error| error.to_string())?;
         let place = [position.0.to_be_bytes(), number.to_be_bytes()].concat();
         let key = [&place, key.as_bytes()].concat();

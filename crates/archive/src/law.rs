@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use crate::manifest::{Base, Epoch, Gap, Manifest, Moment, Position, Segment, Table, Until, WhyEnded};
+use crate::manifest::{Base, Epoch, Gap, Manifest, Moment, Segment, Table, Until, WhyEnded};
+use table_service_model::Lsn;
 
 /// What `--at` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum At {
 pub struct Point {
     pub epoch: u32,
     /// What it has is before this position.
-    pub before: Position,
+    pub before: Lsn,
     /// The moment; `None` for the latest.
     pub at: Option<Moment>,
 }
@@ -29,13 +30,13 @@ impl Point {
     pub fn end_of(epoch: &Epoch) -> Point {
         Point {
             epoch: epoch.number,
-            before: Position(epoch.through.0.saturating_add(1)),
+            before: Lsn(epoch.through.0.saturating_add(1)),
             at: None,
         }
     }
 
     /// Returns whether a transaction of the point's epoch is before it.
-    pub fn includes(&self, position: Position) -> bool {
+    pub fn includes(&self, position: Lsn) -> bool {
         position < self.before
     }
 
@@ -76,7 +77,7 @@ impl Table {
 pub const NOTHING_YET: &str = "nothing can be restored from it yet: no table was read";
 
 /// Finds the first transaction in a segment, behind a position, whose commit is later than a moment.
-pub type FirstLater<'f> = dyn FnMut(&Segment, Moment, Position) -> Result<Option<Position>, String> + 'f;
+pub type FirstLater<'f> = dyn FnMut(&Segment, Moment, Lsn) -> Result<Option<Lsn>, String> + 'f;
 
 /// Finds the point of a moment: before the first transaction whose commit is later.
 ///
@@ -101,7 +102,7 @@ pub fn point(manifest: &Manifest, at: At, allow_gaps: bool, first_later: &mut Fi
     if moment < manifest.floor.moment {
         return Err(outside());
     }
-    let at_point = |epoch: &Epoch, before: Option<Position>| {
+    let at_point = |epoch: &Epoch, before: Option<Lsn>| {
         let end = Point::end_of(epoch);
         Point {
             before: before.unwrap_or(end.before).min(end.before),
@@ -282,7 +283,7 @@ impl Segment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown {
     /// Where they would stand.
-    pub position: Position,
+    pub position: Lsn,
     pub from: Moment,
     /// `None` for all that the archive has.
     pub until: Option<Moment>,
@@ -291,7 +292,7 @@ pub struct Unknown {
 
 impl Unknown {
     /// Everything from a moment on.
-    pub fn from(position: Position, from: Moment, reason: impl Into<String>) -> Unknown {
+    pub fn from(position: Lsn, from: Moment, reason: impl Into<String>) -> Unknown {
         Unknown {
             position,
             from,
@@ -332,7 +333,7 @@ pub fn stretches<'m>(
     is_damaged: &dyn Fn(u64) -> bool,
 ) -> (Vec<Stretch<'m>>, Vec<Unknown>) {
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
-    let begin = (epoch.number, Position(0));
+    let begin = (epoch.number, Lsn(0));
     let end = table.ended.map(|ended| ended.at.place());
     if table.since.epoch > epoch.number || end.is_some_and(|end| end <= begin) {
         return (known, unknown);
@@ -348,13 +349,13 @@ pub fn stretches<'m>(
     let from = since_then.map_or(begin, |since| since.moment.max(begin));
     if bases.first().is_none_or(|base| base.moment > from) {
         let position = since_then.map_or(0, |since| since.position.0.saturating_add(1));
-        lost = Some(Unknown::from(Position(position), from, "the table was not read yet"));
+        lost = Some(Unknown::from(Lsn(position), from, "the table was not read yet"));
     }
     // A base divides nothing: the changes before it and after it are in the segments. So the first one that is early enough will do.
     let is_early = |base: &&Base| since.is_some_and(|since| base.moment <= since) && !is_damaged(base.number);
     let early = bases.iter().rposition(is_early).unwrap_or(0);
     // What a base must have to go on.
-    let mut past = Position(0);
+    let mut past = Lsn(0);
     for base in bases.into_iter().skip(early) {
         if base.through < past {
             continue;
@@ -419,7 +420,7 @@ pub fn stretches<'m>(
     unknown.extend(deselected.map(|ended| {
         let again = |later: &&Table| later.oid == table.oid && later.id > table.id;
         let again = manifest.tables.iter().filter(again).map(|later| later.since.moment);
-        let position = Position(ended.at.position.0.saturating_add(1));
+        let position = Lsn(ended.at.position.0.saturating_add(1));
         Unknown {
             until: again.min(),
             ..Unknown::from(position, ended.at.moment, "the archive did not select the table")
@@ -494,7 +495,7 @@ pub fn unknown(manifest: &Manifest, table: &Table, restorable: &[(Moment, Moment
 pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u64>)> {
     let moment = point.at?;
     let mut kept = manifest.clone();
-    let mut oldest = Position(point.before.0.saturating_sub(1));
+    let mut oldest = Lsn(point.before.0.saturating_sub(1));
     kept.floor = Until::new(point.epoch, oldest, moment);
     let is_gone = |table: &Table| table.ended.is_some_and(|ended| point.is_after(ended.at));
     kept.tables.retain(|table| !is_gone(table));
@@ -558,12 +559,12 @@ mod tests {
             false,
             &mut |segment, moment, after| {
                 let in_segment = |&&(position, committed): &&(u64, i64)| {
-                    Position(position) >= segment.first
-                        && Position(position) <= segment.last
-                        && Position(position) > after
+                    Lsn(position) >= segment.first
+                        && Lsn(position) <= segment.last
+                        && Lsn(position) > after
                         && Moment(committed) > moment
                 };
-                Ok(commits.iter().find(in_segment).map(|&(position, _)| Position(position)))
+                Ok(commits.iter().find(in_segment).map(|&(position, _)| Lsn(position)))
             },
         )
     }
@@ -598,8 +599,8 @@ mod tests {
             (310, 3100),
             (400, 4000),
         ];
-        assert_eq!(at(&manifest, &commits, 4000).unwrap().before, Position(110));
-        assert_eq!(at(&manifest, &commits, 5000).unwrap().before, Position(401));
+        assert_eq!(at(&manifest, &commits, 4000).unwrap().before, Lsn(110));
+        assert_eq!(at(&manifest, &commits, 5000).unwrap().before, Lsn(401));
     }
 
     #[test]
@@ -701,7 +702,7 @@ mod tests {
             (vec![(1, vec![2]), (5, vec![4])], vec![(2100, Some(3000))])
         );
         let unknown = Unknown {
-            position: Position(1),
+            position: Lsn(1),
             from: Moment(2100),
             until: Some(Moment(3000)),
             reason: String::new(),
@@ -735,9 +736,9 @@ mod tests {
         manifest.epochs.push(Epoch {
             number: 2,
             server: String::new(),
-            from: Position(600),
+            from: Lsn(600),
             begins: Moment(6000),
-            through: Position(700),
+            through: Lsn(700),
             reached: Moment(7000),
             seen: None,
             reason: Some("the slot was lost".to_owned()),
@@ -760,8 +761,8 @@ mod tests {
         });
         let is_at = |moment| manifest.tables[0].is_at(&at(&manifest, &COMMITS, moment).unwrap());
         assert!(is_at(1000) && is_at(3499) && !is_at(3500) && !is_at(4500));
-        assert!(manifest.tables[0].has_change(1, Position(350)) && !manifest.tables[0].has_change(1, Position(351)));
-        assert!(!manifest.tables[0].has_change(1, Position(100)));
+        assert!(manifest.tables[0].has_change(1, Lsn(350)) && !manifest.tables[0].has_change(1, Lsn(351)));
+        assert!(!manifest.tables[0].has_change(1, Lsn(100)));
     }
 
     #[test]

@@ -4,10 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
-use crate::manifest::{
-    Base, Ended, Epoch, Gap, Manifest, Moment, Name, Position, Seen, Table, Until, WhyEnded, is_selected,
-};
+use crate::manifest::{Base, Ended, Epoch, Gap, Manifest, Moment, Name, Seen, Table, Until, WhyEnded, is_selected};
 use crate::read::hex;
+use table_service_model::Lsn;
 
 /// The name and the OID of a table, as the catalog lists it.
 pub type Listed = (String, u32);
@@ -33,15 +32,15 @@ pub struct Follower {
     /// The transaction whose rows come.
     current: Option<Current>,
     /// The end of the one before it.
-    before: Position,
+    before: Lsn,
     /// The expected one.
     found: Option<Seen>,
     /// The one that was read last, with its digest and its rows.
-    last: Option<(Position, [u8; 32], Position, u64)>,
+    last: Option<(Lsn, [u8; 32], Lsn, u64)>,
 }
 
 struct Current {
-    position: Position,
+    position: Lsn,
     digest: Sha256,
     has_mark: bool,
     rows: u64,
@@ -58,7 +57,7 @@ pub struct Followed {
 
 impl Follower {
     /// `confirmed` is where the feed begins.
-    pub fn new(expected: Expected, confirmed: Position) -> Follower {
+    pub fn new(expected: Expected, confirmed: Lsn) -> Follower {
         Follower {
             expected,
             current: None,
@@ -70,7 +69,7 @@ impl Follower {
 
     /// Takes a row of the feed: what it says, and the mark that it may be. Returns whether it is of a transaction behind the
     /// expected one.
-    pub fn take(&mut self, position: Position, row: impl FnOnce() -> String, mark: Option<&str>) -> bool {
+    pub fn take(&mut self, position: Lsn, row: impl FnOnce() -> String, mark: Option<&str>) -> bool {
         if self.current.as_ref().is_none_or(|current| current.position != position) {
             self.end_transaction();
         }
@@ -126,7 +125,7 @@ impl Follower {
     }
 }
 
-fn seen(position: Position, digest: &[u8], confirmed: Position) -> Seen {
+fn seen(position: Lsn, digest: &[u8], confirmed: Lsn) -> Seen {
     Seen {
         position,
         digest: hex(digest),
@@ -200,7 +199,7 @@ impl Manifest {
     /// earlier than the moment. Those of another source are other tables.
     pub fn begin_epoch(&mut self, mut epoch: Epoch, is_same_source: bool, listed: &[Listed]) {
         epoch.number = self.epoch().map_or(1, |epoch| epoch.number + 1);
-        let at = Until::new(epoch.number, Position(0), epoch.begins);
+        let at = Until::new(epoch.number, Lsn(0), epoch.begins);
         let names = by_oid(listed);
         let selected = self.selected.clone();
         for table in self.living_mut() {
@@ -294,15 +293,14 @@ impl Manifest {
     }
 
     /// The epoch, and the end of what was read of it.
-    pub fn known(&self) -> (u32, Position) {
+    pub fn known(&self) -> (u32, Lsn) {
         let read = |epoch: &Epoch| epoch.seen.as_ref().map_or(epoch.through, |seen| seen.position);
-        self.epoch()
-            .map_or((0, Position(0)), |epoch| (epoch.number, read(epoch)))
+        self.epoch().map_or((0, Lsn(0)), |epoch| (epoch.number, read(epoch)))
     }
 
     /// Notes that everything is known up to what was known then: the feed was read to its end after the clock showed this moment, and the tables
     /// were [compared](Manifest::compare) with a later list, or match it.
-    pub fn reach(&mut self, (number, through): (u32, Position), clock: Moment) {
+    pub fn reach(&mut self, (number, through): (u32, Lsn), clock: Moment) {
         if let Some(epoch) = self.epochs.last_mut().filter(|epoch| epoch.number == number) {
             (epoch.through, epoch.reached) = (through, clock);
         }
@@ -311,7 +309,7 @@ impl Manifest {
     /// Compares the tables with a list of the catalog that is later than what was known then, when everything was read that was committed before the
     /// list, which is before the clock showed this moment. A definition of which the feed says nothing was made without the extension's event
     /// trigger, and nobody knows when.
-    pub fn compare(&mut self, listed: &[Listed], known: (u32, Position), clock: Moment) {
+    pub fn compare(&mut self, listed: &[Listed], known: (u32, Lsn), clock: Moment) {
         let (before, now) = (self.reached(), self.known());
         let now = Until::new(now.0, now.1, clock);
         let is_known = |until: Until| until.place() <= known;
@@ -381,11 +379,11 @@ mod tests {
 
     /// The last transaction of a log in which each one has so many rows.
     fn last(expected: Expected, rows: &[usize]) -> Option<Seen> {
-        let mut follower = Follower::new(expected, Position(0));
+        let mut follower = Follower::new(expected, Lsn(0));
         for (number, rows) in rows.iter().enumerate() {
             for row in 0..*rows {
                 let mark = (number == 0).then_some("mark");
-                follower.take(Position(number as u64 + 1), || format!("{number} {row}"), mark);
+                follower.take(Lsn(number as u64 + 1), || format!("{number} {row}"), mark);
             }
         }
         follower.finish().map(|followed| followed.last)
@@ -395,10 +393,10 @@ mod tests {
     fn a_transaction_is_known_by_its_rows_and_their_number() {
         for rows in [1, 999, 1000, 1001, 5000] {
             let seen = last(Expected::Mark("mark".to_owned()), &[1, rows]).unwrap();
-            assert_eq!(seen.confirmed, Position(1));
+            assert_eq!(seen.confirmed, Lsn(1));
             let again = |rows: &[usize]| last(Expected::Seen(seen.clone()), rows);
             assert_eq!(again(&[1, rows]).as_ref(), Some(&seen));
-            assert_eq!(again(&[1, rows, 7]).unwrap().confirmed, Position(2));
+            assert_eq!(again(&[1, rows, 7]).unwrap().confirmed, Lsn(2));
             for other in [rows - 1, rows + 1] {
                 assert_eq!(again(&[1, other]), None, "{rows} {other}");
             }

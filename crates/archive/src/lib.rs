@@ -35,7 +35,7 @@ pub use fold::Visitor;
 pub use history::Version;
 pub use law::At;
 pub use ledger::{Expected, Followed, Follower, Listed};
-pub use manifest::{Base, Contents, Epoch, Manifest, Moment, Position, Seen, Table, Until, is_selected, is_selection};
+pub use manifest::{Base, Contents, Epoch, Manifest, Moment, Seen, Table, Until, is_selected, is_selection};
 pub use open::{Archive, Named, Restored, Wanted};
 pub use state::State;
 pub use write::{BaseWriter, SegmentWriter};

@@ -6,8 +6,8 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use table_service_model::change_feed::{FeedName, Position as FeedPosition};
-use table_service_model::{Ticks, table_name};
+use table_service_model::change_feed::FeedName;
+use table_service_model::{Lsn, Ticks, table_name};
 
 use table_service_files::{Input, MOST_TABLES, lines};
 
@@ -27,45 +27,6 @@ const LONGEST_LINE: usize = 2 << 20;
 const LONGEST_TEXT: usize = 64 << 20;
 /// How long a manifest may be when it is not compressed.
 const LONGEST_MANIFEST: usize = 256 << 20;
-
-/// A type that serde reads and writes as its text.
-macro_rules! as_text {
-    ($type:ident, $otherwise:literal) => {
-        impl TryFrom<String> for $type {
-            type Error = &'static str;
-
-            fn try_from(text: String) -> Result<$type, &'static str> {
-                $type::parse(&text).ok_or($otherwise)
-            }
-        }
-
-        impl From<$type> for String {
-            fn from(value: $type) -> String {
-                value.to_string()
-            }
-        }
-    };
-}
-
-/// A position of the feed: the end of a transaction in the server's log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Position(pub u64);
-
-impl Position {
-    /// Reads PostgreSQL's form of a position.
-    pub fn parse(text: &str) -> Option<Position> {
-        FeedPosition::parse(text).ok().map(|position| Position(position.0))
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        FeedPosition(self.0).fmt(f)
-    }
-}
-
-as_text!(Position, "it is no position of a change feed");
 
 /// A moment of the server's clock, in microseconds since 2000-01-01, as PostgreSQL has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -105,16 +66,28 @@ impl fmt::Display for Moment {
     }
 }
 
-as_text!(Moment, "it is no time");
+impl TryFrom<String> for Moment {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Moment, &'static str> {
+        Moment::parse(&text).ok_or("it is no time")
+    }
+}
+
+impl From<Moment> for String {
+    fn from(moment: Moment) -> String {
+        moment.to_string()
+    }
+}
 
 /// The transaction that the feed has given last. Who reads it again reads the log that was read before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    pub position: Position,
+    pub position: Lsn,
     /// Of what the feed tells of it.
     pub digest: String,
     /// Up to here the feed may be confirmed: the transaction comes again.
-    pub confirmed: Position,
+    pub confirmed: Lsn,
 }
 
 /// A time in which the feed lost nothing: between its beginning and what was read last, all changes are known.
@@ -124,11 +97,11 @@ pub struct Epoch {
     /// Which database of which server it is of; empty if the server does not tell.
     pub server: String,
     /// Where it begins in the log.
-    pub from: Position,
+    pub from: Lsn,
     /// The first moment at which all tables can be restored.
     pub begins: Moment,
     /// Everything up to here is known: it is the end of a transaction that was seen. What the archive has behind it does not count yet.
-    pub through: Position,
+    pub through: Lsn,
     /// What the server's clock showed before the last read that found everything.
     pub reached: Moment,
     /// `None` in an archive of 0.4.0.
@@ -162,13 +135,13 @@ pub enum WhyEnded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Until {
     pub epoch: u32,
-    pub position: Position,
+    pub position: Lsn,
     pub moment: Moment,
 }
 
 impl Until {
     /// A point of the log of an epoch, and when it was.
-    pub fn new(epoch: u32, position: Position, moment: Moment) -> Until {
+    pub fn new(epoch: u32, position: Lsn, moment: Moment) -> Until {
         Until {
             epoch,
             position,
@@ -177,7 +150,7 @@ impl Until {
     }
 
     /// Where it is in the order of all that an archive has read.
-    pub fn place(self) -> (u32, Position) {
+    pub fn place(self) -> (u32, Lsn) {
         (self.epoch, self.position)
     }
 }
@@ -279,7 +252,7 @@ impl Table {
     }
 
     /// Returns whether a change of this relation at a position is one of this table.
-    pub fn has_change(&self, epoch: u32, position: Position) -> bool {
+    pub fn has_change(&self, epoch: u32, position: Lsn) -> bool {
         let place = (epoch, position);
         place > self.since.place() && self.ended.is_none_or(|ended| place <= ended.at.place())
     }
@@ -306,8 +279,8 @@ pub struct Contents {
 pub struct Segment {
     pub number: u64,
     pub epoch: u32,
-    pub first: Position,
-    pub last: Position,
+    pub first: Lsn,
+    pub last: Lsn,
     /// The first and the last moment of its commits. The clock may have been set back between them.
     pub earliest: Moment,
     pub latest: Moment,
@@ -321,11 +294,11 @@ pub struct Base {
     pub number: u64,
     pub table: u32,
     pub epoch: u32,
-    pub position: Position,
+    pub position: Lsn,
     /// The first moment that can be restored from it.
     pub moment: Moment,
     /// The table has no change between its position and this one.
-    pub through: Position,
+    pub through: Lsn,
     #[serde(flatten)]
     pub contents: Contents,
 }
@@ -382,7 +355,7 @@ impl Manifest {
             next: 1,
             next_table: 1,
             selected: Vec::new(),
-            floor: Until::new(1, Position(0), Moment(0)),
+            floor: Until::new(1, Lsn(0), Moment(0)),
             epochs: Vec::new(),
             tables: Vec::new(),
             segments: Vec::new(),
@@ -567,7 +540,7 @@ impl Manifest {
             }
         }
         let mut numbers = HashSet::new();
-        let mut before: HashMap<u32, Position> = HashMap::new();
+        let mut before: HashMap<u32, Lsn> = HashMap::new();
         let is_digest = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         for segment in &self.segments {
             let is_in_order = before
@@ -684,7 +657,7 @@ pub mod tests {
     pub fn until(position: u64, moment: i64) -> Until {
         Until {
             epoch: 1,
-            position: Position(position),
+            position: Lsn(position),
             moment: Moment(moment),
         }
     }
@@ -702,8 +675,8 @@ pub mod tests {
         Segment {
             number,
             epoch: 1,
-            first: Position(first),
-            last: Position(last),
+            first: Lsn(first),
+            last: Lsn(last),
             earliest: Moment(moments.0),
             latest: Moment(moments.1),
             contents: contents(),
@@ -715,9 +688,9 @@ pub mod tests {
             number,
             table,
             epoch: 1,
-            position: Position(position),
+            position: Lsn(position),
             moment: Moment(moment),
-            through: Position(position),
+            through: Lsn(position),
             contents: contents(),
         }
     }
@@ -735,9 +708,9 @@ pub mod tests {
             epochs: vec![Epoch {
                 number: 1,
                 server: String::new(),
-                from: Position(100),
+                from: Lsn(100),
                 begins: Moment(1000),
-                through: Position(400),
+                through: Lsn(400),
                 reached: Moment(4500),
                 seen: None,
                 reason: None,

@@ -10,10 +10,11 @@ use crate::definition::Definition;
 use crate::directory::{Directory, Found, Reading};
 use crate::history::{Called, History};
 use crate::law::{At, Lacking, NOTHING_YET, Point, Stretch, Unknown, needed, point, stretches};
-use crate::manifest::{Epoch, Moment, Position, Table};
+use crate::manifest::{Epoch, Moment, Table};
 use crate::read::Checker;
 use crate::sort::Sorted;
 use crate::state::{State, Versions};
+use table_service_model::Lsn;
 
 /// What an archive's directory says, and what keeps its files there.
 pub struct Archive {
@@ -230,7 +231,7 @@ impl Archive {
             let mut collect = || -> Result<(), String> {
                 let mut unknown = Vec::new();
                 let mut lost = |position, from, until, reason: &str| {
-                    let unbounded = Unknown::from(Position(position), from, reason);
+                    let unbounded = Unknown::from(Lsn(position), from, reason);
                     unknown.push(Unknown { until, ..unbounded });
                 };
                 match (before, since) {

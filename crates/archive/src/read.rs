@@ -12,13 +12,13 @@ use sha2::{Digest, Sha256};
 use table_service_files::Input;
 use table_service_files::lines::{self, Line};
 use table_service_model::json::parse_properties;
-use table_service_model::{PropertiesBuf, Ticks};
+use table_service_model::{Lsn, PropertiesBuf, Ticks};
 
 use table_service_command_line::files as created;
 use table_service_files::WINDOW_LOG;
 
 use crate::directory::{Directory, Kind};
-use crate::manifest::{Contents, Manifest, Moment, Position};
+use crate::manifest::{Contents, Manifest, Moment};
 
 const BUFFER: usize = 1 << 16;
 
@@ -53,8 +53,8 @@ impl<'a> ChangeLine<'a> {
     }
 
     /// When the change was committed.
-    pub fn position_and_moment(&self) -> Result<(Position, Moment), String> {
-        let both = Position::parse(&self.position).zip(Moment::parse(&self.committed));
+    pub fn position_and_moment(&self) -> Result<(Lsn, Moment), String> {
+        let both = Lsn::parse(&self.position).ok().zip(Moment::parse(&self.committed));
         both.ok_or_else(|| "a change has no position or no moment".to_owned())
     }
 
@@ -222,9 +222,9 @@ impl<'m> Checker<'m> {
         &self,
         segment: &crate::manifest::Segment,
         moment: Moment,
-        after: Position,
+        after: Lsn,
         allow_gaps: bool,
-    ) -> Result<Option<Position>, String> {
+    ) -> Result<Option<Lsn>, String> {
         if let Some(damage) = self.damage(segment.number) {
             return match allow_gaps {
                 true => Ok(None),
@@ -256,7 +256,7 @@ mod tests {
     fn a_change_is_a_line_with_the_names_of_query_changes() {
         let line = br#"{"position":"0/16B3748","committed":"2026-11-27T14:03:00.123456Z","table_name":"Orders","kind":"update","partition_key":"p\"","row_key":"r","timestamp":"2026-11-27T14:03:00Z","properties":{"A@odata.type":"Edm.Int64","A":"1"},"old_properties":null}"#;
         let change = ChangeLine::read(line).unwrap();
-        assert_eq!(change.position_and_moment().unwrap().0, Position(0x16B_3748));
+        assert_eq!(change.position_and_moment().unwrap().0, Lsn(0x16B_3748));
         assert_eq!(change.partition_key.as_deref(), Some("p\""));
         assert_eq!(change.bag().unwrap().unwrap().as_properties().len(), 1);
         for wrong in [&b""[..], b"{}", b"[]", b"{\"position\":1}"] {

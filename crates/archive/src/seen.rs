@@ -72,7 +72,7 @@ mod tests {
         let mut manifest = manifest();
         let mut see = |moment: i64, properties| {
             let epoch = manifest.epochs.last_mut().unwrap();
-            (epoch.through, epoch.reached) = (crate::manifest::Position(moment.unsigned_abs() / 10), Moment(moment));
+            (epoch.through, epoch.reached) = (table_service_model::Lsn(moment.unsigned_abs() / 10), Moment(moment));
             manifest.define_as_seen(vec![(7, indexed(properties)), (8, indexed(1))])
         };
         assert!(see(2000, 1).is_empty() && see(2500, 1).is_empty() && see(3000, 2).is_empty());
@@ -82,7 +82,7 @@ mod tests {
         let at = |position, moment| {
             let point = Point {
                 epoch: 1,
-                before: crate::manifest::Position(position),
+                before: table_service_model::Lsn(position),
                 at: Some(Moment(moment)),
             };
             let (definition, was_seen) = table.definition_at(&point).unwrap();

@@ -10,8 +10,9 @@ use table_service_command_line::files as created;
 use table_service_files::Record;
 
 use crate::directory::{Directory, Kind};
-use crate::manifest::{Contents, Moment, Position, Segment};
+use crate::manifest::{Contents, Moment, Segment};
 use crate::read::{counted, hex};
+use table_service_model::Lsn;
 
 const LEVEL: i32 = 3;
 const BUFFER: usize = 1 << 16;
@@ -119,7 +120,7 @@ impl SegmentWriter {
     }
 
     /// Writes a change into the page, which begins with it if there is none.
-    pub fn add(&mut self, line: &[u8], position: Position, committed: Moment) -> Result<(), Failure> {
+    pub fn add(&mut self, line: &[u8], position: Lsn, committed: Moment) -> Result<(), Failure> {
         let mut page = match self.page.take() {
             Some(page) => page,
             None => Page {
@@ -245,7 +246,7 @@ mod tests {
         let mut writer = SegmentWriter::begin(&directory, 1, 1).unwrap();
         let add = |writer: &mut SegmentWriter, line: &str, number: u32| {
             writer
-                .add(line.as_bytes(), Position(number.into()), Moment(number.into()))
+                .add(line.as_bytes(), Lsn(number.into()), Moment(number.into()))
                 .unwrap();
         };
         add(&mut writer, "a\n", 2);
@@ -254,7 +255,7 @@ mod tests {
         let first = writer.segment.clone();
         assert_eq!(
             (first.first, first.last, first.contents.lines, first.contents.raw),
-            (Position(2), Position(2), 2, 4)
+            (Lsn(2), Lsn(2), 2, 4)
         );
         let whole = std::fs::read(directory.file(Kind::Segment, 1)).unwrap();
         add(&mut writer, "lost\n", 3);

@@ -9,10 +9,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
 
 /// A position in the write-ahead log, in bytes from its beginning. In a change feed it is the end of a transaction.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Lsn(pub u64);
 
 impl Lsn {
@@ -28,6 +31,20 @@ impl Lsn {
         text.split_once('/')
             .and_then(|(high, low)| Some(Lsn(u64::from(part(high)?) << 32 | u64::from(part(low)?))))
             .ok_or_else(|| Error::argument("A position is one that query_changes has returned, such as 0/16B3748"))
+    }
+}
+
+impl TryFrom<String> for Lsn {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Lsn, &'static str> {
+        Lsn::parse(&text).map_err(|_| "it is no position of a change feed")
+    }
+}
+
+impl From<Lsn> for String {
+    fn from(lsn: Lsn) -> String {
+        lsn.to_string()
     }
 }
 

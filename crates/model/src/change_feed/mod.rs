@@ -19,7 +19,6 @@ pub use decoder::{Boundary, Change, Decoder, Gap, Kind};
 pub use notes::{MARK_BYTES, NOTE_PREFIX, Notary, Note};
 
 use crate::error::Error;
-pub use crate::lsn::Lsn as Position;
 
 /// With what the names of slots and publications begin.
 pub const PREFIX: &str = "table_service_";

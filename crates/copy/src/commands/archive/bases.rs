@@ -3,9 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use table_service_archive::{
-    Base, BaseWriter, Contents, Directory, Fold, Folded, Manifest, Moment, Position, Table, pruned,
-};
+use table_service_archive::{Base, BaseWriter, Contents, Directory, Fold, Folded, Manifest, Moment, Table, pruned};
+use table_service_model::Lsn;
 use tokio::sync::mpsc::channel;
 use tokio::task::{JoinHandle, block_in_place};
 
@@ -221,8 +220,8 @@ async fn read_base(
             }
             busy -= 1;
         };
-        let position = Position::parse(&frozen.position);
-        let position = position.ok_or_else(|| later(Failure::new("The server sends no position.")))?;
+        let position = Lsn::parse(&frozen.position);
+        let position = position.map_err(|_| later(Failure::new("The server sends no position.")))?;
         let number = kept.change(Manifest::take_number);
         let contents = copy_base(&kept.directory, &frozen, number).await;
         if !matches!(contents, Ok(Some(_))) {

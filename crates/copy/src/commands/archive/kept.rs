@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use table_service_archive::{
-    Base, Directory, Expected, Follower, Manifest, Moment, Position, Seen, SegmentWriter, Until,
-};
+use table_service_archive::{Base, Directory, Expected, Follower, Manifest, Moment, Seen, SegmentWriter, Until};
+use table_service_model::Lsn;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::block_in_place;
 
@@ -272,7 +271,7 @@ impl Kept {
 }
 
 /// The position and the moment of a change.
-pub fn place_of(change: &Change) -> Result<(Position, Moment), Failure> {
-    let place = Position::parse(&change.position).zip(Moment::parse(&change.committed));
+pub fn place_of(change: &Change) -> Result<(Lsn, Moment), Failure> {
+    let place = Lsn::parse(&change.position).ok().zip(Moment::parse(&change.committed));
     place.ok_or_else(|| Failure::new("The server sends a change without a position or a moment."))
 }

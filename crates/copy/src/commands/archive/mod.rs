@@ -10,9 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use table_service_archive::{
-    Directory, Epoch, Expected, Manifest, Moment, Position, check, is_selected, is_selection, list,
-};
+use table_service_archive::{Directory, Epoch, Expected, Manifest, Moment, check, is_selected, is_selection, list};
+use table_service_model::Lsn;
 use tokio::task::block_in_place;
 
 use crate::ends::databases::{ChangeFeed, FeedStatus, Probe};
@@ -244,18 +243,18 @@ impl Keeper<'_> {
             let reason = "it was written by version 0.4.0, which knew tables by their names alone";
             return Some(Lost::Gap(reason.to_owned()));
         };
-        if Position::parse(&probe.written).is_some_and(|written| written < seen.position) {
+        if Lsn::parse(&probe.written).is_ok_and(|written| written < seen.position) {
             return Some(Lost::Other(OTHER.to_owned()));
         }
         let limit = if is_met {
             seen.position
         } else {
-            Position(seen.confirmed.0 + 1)
+            Lsn(seen.confirmed.0 + 1)
         };
         match &probe.feed {
             FeedStatus::None => Some(Lost::Gap("the feed was dropped".to_owned())),
             FeedStatus::Lost(reason) => Some(Lost::Gap(reason.clone())),
-            FeedStatus::Kept(confirmed) if Position::parse(confirmed).is_some_and(|confirmed| confirmed >= limit) => {
+            FeedStatus::Kept(confirmed) if Lsn::parse(confirmed).is_ok_and(|confirmed| confirmed >= limit) => {
                 let reason = "the feed was confirmed by somebody else, or made anew";
                 Some(Lost::Gap(reason.to_owned()))
             }
@@ -299,7 +298,7 @@ impl Keeper<'_> {
         let mark = uuid::Uuid::new_v4().to_string();
         let written = self.run.feed.mark(&mark).await?;
         self.run.feed.confirm(&written).await?;
-        let position = |text: &str| Position::parse(text).ok_or_else(|| Failure::new("The server sends no position."));
+        let position = |text: &str| Lsn::parse(text).map_err(|_| Failure::new("The server sends no position."));
         let seen = find(&self.run.feed, Expected::Mark(mark), position(&written)?).await?;
         let listed = self.run.feed.tables().await?;
         let now = self.run.feed.probe().await?;
@@ -308,7 +307,7 @@ impl Keeper<'_> {
             server: now.server,
             from: seen.position,
             begins: Moment(now.clock),
-            through: Position(0),
+            through: Lsn(0),
             reached: Moment(now.clock),
             seen: Some(seen),
             reason,

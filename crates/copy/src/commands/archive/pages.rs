@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use table_service_archive::{Expected, Follower, Moment, Position, Seen};
+use table_service_archive::{Expected, Follower, Moment, Seen};
+use table_service_model::Lsn;
 use tokio::sync::mpsc::channel;
 
 use crate::ends::databases::{ChangeFeed, Event, Images, PAGE};
@@ -34,7 +35,7 @@ pub enum Read {
 /// How far the feed is read.
 #[derive(Default)]
 pub struct Pages {
-    confirmed: Position,
+    confirmed: Lsn,
     /// Whether more is to be saved than that there is nothing new.
     pub has_news: bool,
 }
@@ -43,7 +44,7 @@ impl Pages {
     /// For another log.
     pub fn anew() -> Pages {
         Pages {
-            confirmed: Position(0),
+            confirmed: Lsn(0),
             has_news: true,
         }
     }
@@ -82,7 +83,7 @@ impl Pages {
             // The last transaction comes again before what is new.
             top = PAGE.saturating_add_unsigned(taken.rows);
             // The log is kept from the last transaction on.
-            let written = Position::parse(&probe.written).unwrap_or_default();
+            let written = Lsn::parse(&probe.written).unwrap_or_default();
             let behind = kept.seen().map_or(0, |seen| written.0.saturating_sub(seen.position.0));
             if !has_more && (has_marked || taken.rows <= FEW && behind <= IDLE_LOG) {
                 return Ok(Read::All(Moment(probe.clock)));
@@ -112,7 +113,7 @@ impl Pages {
 }
 
 /// Finds a transaction that the feed must have.
-pub async fn find(feed: &ChangeFeed, expected: Expected, confirmed: Position) -> Result<Seen, Failure> {
+pub async fn find(feed: &ChangeFeed, expected: Expected, confirmed: Lsn) -> Result<Seen, Failure> {
     let (sender, mut events) = channel(WAITING);
     let look = async {
         let begin = || Follower::new(expected.clone(), confirmed);
