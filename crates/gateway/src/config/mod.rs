@@ -3,6 +3,7 @@
 mod command_line;
 mod error;
 mod file;
+mod reread;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -11,5 +12,6 @@ mod validation;
 pub use command_line::CommandLine;
 pub use error::ConfigError;
 pub use file::{AccountSettings, BearerSettings};
+pub use reread::{Reread, hung_up};
 pub use settings::{ExplorerMode, LogFormat, Settings};
 pub use validation::{AccountConfig, Config, TlsFiles, check, host_names};

@@ -26,9 +26,9 @@ use super::service_manager;
 use crate::accounts::tenant::{Tenant, Tenants};
 use crate::background::feed_watch;
 use crate::background::sweeper;
-use crate::config::{Config, ConfigError, ExplorerMode, LogFormat};
+use crate::config::{Config, ConfigError, ExplorerMode, LogFormat, hung_up};
 use crate::connection::head_limit::LONG_BYTES;
-use crate::connection::tls::{Identity, hung_up};
+use crate::connection::tls::Identity;
 use crate::database::{Node, OF_CITUS};
 use crate::gateway::hook::Hook;
 use crate::gateway::{Gateway, TimeLimits};
@@ -137,7 +137,9 @@ pub async fn run(
     }
 
     // A program that has the gateway in it ends with its terminal.
-    let hangup = hook.is_none().then(|| signal(SignalKind::hangup())).transpose()?;
+    let takes_hangups = hook.is_none();
+    let hangup = || takes_hangups.then(|| signal(SignalKind::hangup())).transpose();
+    let hangup_of_tls = hangup()?;
     let mut signals = StopSignals::new()?;
     let listener = bind("listen", &config.listen).await?;
     let address = listener.local_addr()?;
@@ -193,7 +195,15 @@ pub async fn run(
     tokio::spawn(admin.clone().run(admin_listener));
 
     tokio::spawn(service_manager::keep_telling(gateway.tenants.iter().cloned().collect()));
-    tokio::spawn(keep_reading(identity, hangup));
+    tokio::spawn(keep_reading(identity, hangup_of_tls));
+    for tenant in gateway.tenants.iter().filter(|tenant| tenant.bearer.is_some()) {
+        let (tenant, hangup) = (tenant.clone(), hangup()?);
+        tokio::spawn(async move {
+            if let Some(bearer) = &tenant.bearer {
+                bearer.keys.keep_reading(hangup).await;
+            }
+        });
+    }
     tokio::spawn(async {
         loop {
             tokio::time::sleep(TICK).await;
@@ -274,7 +284,7 @@ impl StopSignals {
 /// Reads the certificate for clients again when it has changed, and after SIGHUP, which ends the program if nobody waits for it.
 async fn keep_reading(identity: Option<Arc<Identity>>, mut hangup: Option<Signal>) {
     match identity {
-        Some(identity) => identity.keep_reading(hangup).await,
+        Some(identity) => identity.0.keep_reading(hangup).await,
         None => loop {
             hung_up(&mut hangup).await;
             tracing::info!(

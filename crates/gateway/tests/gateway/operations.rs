@@ -508,7 +508,10 @@ fn the_keys_of_an_issuer_are_read_again_and_used_for_what_they_say() {
     std::fs::write(&file, "{").unwrap();
     wait_until("the log says so", || {
         assert_eq!(status(&next), 200);
-        tls.service.gateway.log().contains("stay as they were")
+        tls.service
+            .gateway
+            .log()
+            .contains("the key set of the issuer cannot be read again")
     });
     for says in [
         json!({"alg": "ES384"}),

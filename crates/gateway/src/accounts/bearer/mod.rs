@@ -5,40 +5,21 @@ mod signatures;
 mod tests;
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::path::PathBuf;
 
 use jsonwebtoken::jwk::{CommonParameters, JwkSet, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
-use parking_lot::Mutex;
 use serde_json::Value;
-use table_service_command_line::files;
 use table_service_model::Error;
 use table_service_model::access::{Grant, Role};
 
-use crate::config::{BearerSettings, ConfigError};
-
-/// The time between two readings of the file with the issuer's keys.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The largest file of keys, in bytes.
-const LARGEST_KEYS: u64 = 1 << 20;
+use crate::config::{BearerSettings, ConfigError, Reread};
 
 /// An issuer whose tokens an account accepts.
 pub struct Bearer {
     settings: BearerSettings,
-    keys: Mutex<IssuerKeys>,
+    pub keys: Reread<JwkSet, 1>,
 }
-
-/// The issuer's keys as they were read last.
-struct IssuerKeys {
-    keys: Arc<JwkSet>,
-    file: FileVersion,
-    checked: Instant,
-}
-
-/// Time of change and length of a file. If they differ, the file has changed.
-type FileVersion = Option<(SystemTime, u64)>;
 
 impl Bearer {
     /// Reads the issuer's keys.
@@ -47,34 +28,9 @@ impl Bearer {
     /// A file that is missing or is not a key set.
     pub fn new(settings: BearerSettings) -> Result<Bearer, ConfigError> {
         signatures::install();
-        let file = stamp(&settings.jwks_file);
-        let keys = read_keys(&settings.jwks_file)?;
-        Ok(Bearer {
-            keys: Mutex::new(IssuerKeys {
-                keys: Arc::new(keys),
-                file,
-                checked: Instant::now(),
-            }),
-            settings,
-        })
-    }
-
-    /// Returns the issuer's keys. They are read again when the file has changed. If it cannot be used, the old keys
-    /// stay valid.
-    fn keys(&self) -> Arc<JwkSet> {
-        let mut known = self.keys.lock();
-        if known.checked.elapsed() >= CHECK_INTERVAL {
-            known.checked = Instant::now();
-            let file = stamp(&self.settings.jwks_file);
-            if file != known.file {
-                known.file = file;
-                match read_keys(&self.settings.jwks_file) {
-                    Ok(keys) => known.keys = Arc::new(keys),
-                    Err(error) => tracing::warn!(%error, "the issuer's keys stay as they were"),
-                }
-            }
-        }
-        known.keys.clone()
+        let files = [settings.jwks_file.clone()];
+        let keys = Reread::read("the key set of the issuer", ["bearer.jwks_file"], files, key_set)?;
+        Ok(Bearer { settings, keys })
     }
 
     /// Returns the value of WWW-Authenticate in a 401: where clients get tokens, and for which resource.
@@ -117,7 +73,7 @@ impl Bearer {
         if !signatures::accepts(header.alg) {
             return Err(failed("The token's algorithm is not accepted"));
         }
-        let keys = self.keys();
+        let keys = self.keys.current();
         let key = match (&header.kid, keys.keys.as_slice()) {
             (Some(id), _) => keys.find(id),
             (None, [key]) => Some(key),
@@ -175,16 +131,10 @@ fn is_for(key: &CommonParameters, algorithm: Algorithm) -> bool {
     verifies && has_operation && has_algorithm
 }
 
-fn stamp(file: &Path) -> FileVersion {
-    let metadata = std::fs::metadata(file).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
-}
-
-fn read_keys(file: &Path) -> Result<JwkSet, ConfigError> {
+fn key_set([file]: &[PathBuf; 1], [text]: &[Vec<u8>; 1]) -> Result<JwkSet, ConfigError> {
     let problem =
         |error: &dyn std::fmt::Display| ConfigError::new("bearer.jwks_file", format!("{}: {error}", file.display()));
-    let text = files::text(file, LARGEST_KEYS).map_err(|error| problem(&error))?;
-    let keys: JwkSet = serde_json::from_str(&text).map_err(|error| problem(&error))?;
+    let keys: JwkSet = serde_json::from_slice(text).map_err(|error| problem(&error))?;
     if keys.keys.is_empty() {
         return Err(problem(&"it has no keys"));
     }
