@@ -128,7 +128,7 @@ impl TableSas {
     /// `InvalidInput` if neither the parameters nor a stored policy say what is allowed, and until when.
     pub fn sign(self, account: &Account) -> Result<TableSas, Error> {
         let TableSas(parameters) = &self;
-        if !parameters.has("si") && !(parameters.has("sp") && parameters.has("se")) {
+        if !(parameters.has("si") || parameters.has("sp") && parameters.has("se")) {
             return Err(Error::argument(
                 "A signature without a stored access policy needs permissions and an expiry",
             ));
