@@ -1,7 +1,7 @@
 //! A primary and its standbys, simulated: whatever happens to them, writes that were acknowledged before the moment of the
 //! answer are visible wherever reads are served, and the answers do not go back.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod secondary;
 
