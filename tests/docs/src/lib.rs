@@ -8,6 +8,7 @@
 
 pub mod compare;
 mod page;
+pub mod pictures;
 mod psql;
 pub mod reference;
 mod run;

@@ -5,5 +5,6 @@
 mod drivers;
 mod links;
 mod pages;
+mod pictures;
 mod red;
 mod reference;
