@@ -6,5 +6,6 @@ mod drivers;
 mod links;
 mod pages;
 mod pictures;
+mod readme;
 mod red;
 mod reference;
