@@ -1227,7 +1227,7 @@ fn bearer_tokens_are_taken_as_azurite_takes_them() {
 #[test]
 fn the_set_ups_of_the_guide_start() {
     let guide = guide();
-    let section = guide.split("## In the place of azurite\n").nth(1).unwrap();
+    let section = guide.split("## Replace azurite\n").nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| "));
     let commands: BTreeSet<(&str, &str)> = rows

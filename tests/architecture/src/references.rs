@@ -123,7 +123,7 @@ fn imports_of(file: &str, text: &str, read: &dyn Fn(&Path) -> Option<String>) ->
     found
 }
 
-/// The rows of the table `| who | may | may not |` that forbid something and have no item in the list behind the table, or one that
+/// The rows of the table `| actor | may | may not |` that forbid something and have no item in the list behind the table, or one that
 /// names no path; and the items of that list that are about no such row.
 ///
 /// # Errors
@@ -131,8 +131,8 @@ fn imports_of(file: &str, text: &str, read: &dyn Fn(&Path) -> Option<String>) ->
 /// A document without the table.
 pub fn unshown(document: &str) -> Result<Vec<String>, String> {
     let (_, rest) = document
-        .split_once("| who | may | may not |\n|---|---|---|\n")
-        .ok_or("there is no table `| who | may | may not |`")?;
+        .split_once("| actor | may | may not |\n|---|---|---|\n")
+        .ok_or("there is no table `| actor | may | may not |`")?;
     let forbids = rest.lines().take_while(|line| line.starts_with('|')).filter_map(|row| {
         let mut cells = row.trim_matches('|').split('|').map(str::trim);
         let (who, forbidden) = (cells.next()?, cells.nth(1)?);
@@ -382,7 +382,7 @@ mod tests {
     fn what_is_forbidden_needs_something_that_shows_it() {
         let of = |list: &str| {
             unshown(&format!(
-                "| who | may | may not |\n|---|---|---|\n| a | all | |\n| b | read | write |\n\nText.\n\n{list}\nMore.\n\n- c\n"
+                "| actor | may | may not |\n|---|---|---|\n| a | all | |\n| b | read | write |\n\nText.\n\n{list}\nMore.\n\n- c\n"
             ))
         };
         assert_eq!(of("- b\n  - `tests/b.rs::b`\n"), Ok(vec![]));

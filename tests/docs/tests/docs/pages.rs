@@ -84,7 +84,7 @@ fn missing(text: &str) -> Vec<&'static str> {
         ("its entities in a table", text.lines().any(entities)),
         ("## Considerations", heading("## Considerations")),
         ("## When to use …", heading("## When to use")),
-        ("## What PostgreSQL adds", heading("## What PostgreSQL adds")),
+        ("## More with PostgreSQL", heading("## More with PostgreSQL")),
     ];
     parts
         .iter()
@@ -130,14 +130,14 @@ fn every_topic_has_its_entities_considerations_and_when_to_use_it() {
             "property-indexes.md",
         ]
         .contains(&name);
-        missing.retain(|&part| !is_all || part != "## What PostgreSQL adds");
+        missing.retain(|&part| !is_all || part != "## More with PostgreSQL");
         if !missing.is_empty() {
             incomplete.push(format!("{name} lacks {}", missing.join(", ")));
         }
     }
     assert!(incomplete.is_empty(), "{incomplete:#?}");
     assert_eq!(
-        missing("| table | PartitionKey | RowKey |\n\n## When to use which\n\n## What PostgreSQL adds: an index\n"),
+        missing("| table | PartitionKey | RowKey |\n\n## When to use which\n\n## More with PostgreSQL: an index\n"),
         ["## Considerations"]
     );
 }

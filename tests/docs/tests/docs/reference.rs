@@ -234,7 +234,7 @@ fn the_limits_are_the_models() {
         ("key ranges of a filter", limits::FILTER_RANGES),
         ("bytes of all keys of these ranges", limits::RANGE_BYTES),
         (
-            "bytes of a filter's `@name` values, counted wherever they occur, and of what stands before `in`, for each member of its list",
+            "bytes of a filter's `@name` values, counted wherever they occur, and of the operand before `in`, for each member of its list",
             limits::FILTER_COPIED_BYTES,
         ),
         ("names in a projection", limits::PROJECTION_NAMES),
