@@ -17,7 +17,7 @@ pub type Numbers = BTreeMap<String, usize>;
 const LONG: usize = 60;
 /// A comment is not wider than this.
 const WIDTH: usize = 120;
-/// The words of a dialect that documents are to lose, as they stand between spaces.
+/// The words of a dialect that documents and comments are to lose.
 const WORDS: [&str; 5] = ["what", "who", "too", "in the place of", "stands"];
 
 /// The numbers of a repository's text files.
@@ -48,6 +48,11 @@ pub fn count(files: &[(PathBuf, String)]) -> Result<Numbers, String> {
             continue;
         };
         add(&mut numbers, "wide comments".to_owned(), wide_comments(text));
+        let comments = comments(text);
+        for word in WORDS {
+            let number = occurrences(&comments, word);
+            add(&mut numbers, "words of the dialect in comments".to_owned(), number);
+        }
         let lines = match kind {
             "rs" => {
                 let parsed = syn::parse_file(text).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -191,6 +196,13 @@ fn occurrences(text: &str, words: &str) -> usize {
     let one_space: Vec<&str> = plain.split_whitespace().collect();
     let words: Vec<&str> = words.split(' ').collect();
     one_space.windows(words.len()).filter(|found| *found == words).count()
+}
+
+/// The lines of a text that are comments of Rust or JavaScript, one behind the other.
+fn comments(text: &str) -> String {
+    let lines = text.lines().map(str::trim_start);
+    let comments = lines.filter_map(|line| line.strip_prefix("//"));
+    comments.collect::<Vec<_>>().join("\n")
 }
 
 fn wide_comments(text: &str) -> usize {
@@ -373,6 +385,15 @@ mod tests {
         let numbers = counted("docs/a.md", "What stands\nin the\nplace of what? Whatever.\n");
         assert_eq!(numbers.get("\"what\" in documents"), Some(&2));
         assert_eq!(numbers.get("\"in the place of\" in documents"), Some(&1));
+    }
+
+    #[test]
+    fn words_count_in_comments() {
+        let numbers = counted(
+            "crates/copy/src/a.rs",
+            "/// What stands in the\n/// place of it.\nconst A: &str = \"what\";\n",
+        );
+        assert_eq!(numbers.get("words of the dialect in comments"), Some(&3));
     }
 
     #[test]
