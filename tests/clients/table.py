@@ -13,7 +13,7 @@ import sys
 
 BEGIN = "<!-- The table of clients: `cargo xtask clients` writes it. -->\n"
 END = "<!-- The end of the table of clients. -->\n"
-HEAD = "| client | version | what was exercised | result |\n|---|---|---|---|\n"
+HEAD = "| client | version | operations | result |\n|---|---|---|---|\n"
 LANGUAGES = {"python": "Python", "javascript": "JavaScript", "rust": "Rust"}
 PASSED = "all passed"
 
