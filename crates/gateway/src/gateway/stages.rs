@@ -195,10 +195,11 @@ impl Gateway {
                 event.table = table;
                 event.partition = Some(partition);
             }
-            // Only permitted and well-formed requests count for the most requested partitions.
-            if matches!(&result, Err(failure) if failure.status().is_client_error() && !failure.is_of_data()) {
-                event.partition = None;
-            }
+            // Only permitted and well-formed requests count for tables and partitions.
+            let is_refused =
+                matches!(&result, Err(failure) if failure.status().is_client_error() && !failure.is_of_data());
+            event.is_of_table = !is_refused && !event.table.is_empty();
+            event.partition = event.partition.take().filter(|_| !is_refused);
             let result = result.map_err(
                 |failure| match permitted.grant.permits(ServiceOperation::QueryTables, None) {
                     Ok(()) => failure.with_other_tables(),

@@ -20,6 +20,8 @@ pub struct Event {
     pub table: String,
     /// The partition of the request, if it has one.
     pub partition: Option<String>,
+    /// Whether it counts for its table: it was permitted and well-formed.
+    pub is_of_table: bool,
     pub request_bytes: usize,
     /// The fault that an emulator has injected, if any.
     pub fault: Option<&'static str>,
@@ -36,6 +38,7 @@ impl Event {
             account: String::new(),
             table: String::new(),
             partition: None,
+            is_of_table: false,
             request_bytes: 0,
             fault: None,
         }

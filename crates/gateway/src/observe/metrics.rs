@@ -22,6 +22,8 @@ use crate::database::{ChangeFeed, Database, Secondary};
 
 /// The number of most requested partitions in the metrics.
 const HOT_PARTITIONS: usize = 10;
+/// The most tables that are counted by their names. A request of a further one is counted under no name.
+const TABLES: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -75,6 +77,8 @@ pub struct Metrics {
     /// The change feeds of each account's database.
     feeds: Mutex<BTreeMap<String, Vec<ChangeFeed>>>,
     hot: Mutex<HotPartitions>,
+    /// The requests of tables, by account and table.
+    tables: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
 }
 
 /// The durations of requests, by operation, from half a millisecond to half a minute.
@@ -115,6 +119,34 @@ impl Metrics {
             let mut hot = self.hot.lock();
             hot.count(&event.account, &event.table, partition, Instant::now());
         }
+        if event.is_of_table {
+            self.count_table(&event.account, &event.table);
+        }
+    }
+
+    fn count_table(&self, account: &str, table: &str) {
+        let mut tables = self.tables.lock();
+        if let Some(count) = tables.get_mut(account).and_then(|of| of.get_mut(table)) {
+            *count += 1;
+            return;
+        }
+        let is_full = tables.values().map(BTreeMap::len).sum::<usize>() >= TABLES;
+        let table = if is_full { "" } else { table };
+        let of_account = tables.entry(account.to_owned()).or_default();
+        *of_account.entry(table.to_owned()).or_default() += 1;
+    }
+
+    fn of_tables(&self) -> Family<Labels<2, LabelText>, Counter> {
+        let family = Family::<Labels<2, LabelText>, Counter>::default();
+        let tables = self.tables.lock();
+        for (account, table, count) in tables
+            .iter()
+            .flat_map(|(account, of)| of.iter().map(move |(table, count)| (account, table, count)))
+        {
+            let labels = [("account", &**account), ("table", &**table)].map(text_of);
+            family.get_or_create(&labels).inc_by(*count);
+        }
+        family
     }
 
     /// Counts the entities that a sweep has removed because they have expired. What expired before `oldest` was removed; `None`
@@ -220,6 +252,7 @@ impl Metrics {
             pool_timeouts, "Requests that waited for a connection in vain", timeouts;
             requests_at_owner, "Requests that were sent to the node that has their partition", at_owner;
             hot_partition_requests, "Requests to the partitions that are requested most now: those of about the last 90 seconds", hot;
+            table_requests, "Requests of a table that were permitted and well-formed", self.of_tables();
             // Only an emulator has them.
             injected_faults, "Requests that met a fault which was asked for", self.faults.clone();
         }
@@ -243,4 +276,24 @@ fn set(gauges: &Family<NodeLabels, Gauge>, labels: &NodeLabels, value: usize) {
     gauges
         .get_or_create(labels)
         .set(i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_tables_take_bounded_memory() {
+        let metrics = Metrics::default();
+        for number in 0..TABLES + 5 {
+            metrics.count_table("account", &format!("T{number}"));
+        }
+        metrics.count_table("account", "T0");
+        let tables = metrics.tables.lock();
+        let of = |table: &str| tables.get("account").and_then(|of| of.get(table)).copied();
+        assert_eq!(
+            (of("T0"), of("T999"), of("T1000"), of("")),
+            (Some(2), Some(1), None, Some(5))
+        );
+    }
 }

@@ -127,6 +127,10 @@ fn the_admin_port_tells_what_happens() {
         ("table_service_pool_size{account=\"devstoreaccount1\"", 16.0),
         ("table_service_received_bytes_total", 30.0),
         (
+            "table_service_table_requests_total{account=\"devstoreaccount1\",table=\"Things\"}",
+            42.0,
+        ),
+        (
             "table_service_hot_partition_requests{account=\"devstoreaccount1\",table=\"Things\",partition=\"hot\"}",
             // On a slow machine the counts are halved in between.
             5.0,
