@@ -98,6 +98,13 @@ const press = async (page, name) => {
   await found.evaluate((one) => one.click());
 };
 
+/** Saves the entity in the panel: the button says how many changes that are. */
+const save = async (page) => {
+  const found = await page.waitForFunction(() => [...document.querySelectorAll("#panel button.primary, dialog button.primary")]
+    .find((one) => one.textContent.startsWith("Save") && !one.disabled));
+  await found.evaluate((one) => one.click());
+};
+
 /** Chooses in the menu of the table. */
 async function choose(page, name) {
   await press(page, "More actions");
@@ -195,10 +202,16 @@ async function importFile(page, name, text, mode = "insert") {
   await page.$eval("#panel form button.primary", (one) => one.click());
 }
 
-/** The paths of the files that the page names: the early script, the icon, the style, the main script. */
+/** The paths of the files that the page names. */
 async function files() {
   const page = await (await fetch(`${origin}/explorer`)).text();
   return [...page.matchAll(/(?:href|src)="(\/explorer\/[^"]+)"/g)].map(([, path]) => path);
+}
+
+/** Calls a function with a module of the page. */
+async function withModule(page, name, action) {
+  const path = (await files()).find((one) => one.endsWith("/main.js")).replace("main.js", name);
+  return page.evaluate(`import("${path}").then(${action})`);
 }
 
 /** A file that a page can import. */
@@ -210,6 +223,6 @@ function file(name, text) {
 }
 
 module.exports = {
-  PATIENCE, accessible, at, call, choose, close, employees, field, file, files, fill, grid, holding, importFile, named, open, origin, press, reading, says, sql, start, stop,
-  table, tickColumn, token, visible, writing,
+  PATIENCE, accessible, at, call, choose, close, employees, field, file, files, fill, grid, holding, importFile, named, open, origin, press, reading, save, says, sql, start, stop,
+  table, tickColumn, token, visible, withModule, writing,
 };

@@ -119,6 +119,7 @@ macro_rules! calls {
 
 /// All other calls. Their names stand here once; a test compares the page's scripts with them.
 pub const CALLS: &[Call] = calls! {
+    // PostgreSQL counts the rows of a table that was never analysed, unless it has crashed since.
     query_tables(token)
         concat!(
             "SELECT pg_catalog.json_build_object('tables', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
@@ -128,12 +129,14 @@ pub const CALLS: &[Call] = calls! {
               FROM (SELECT ",
             locked!(),
             " AS oids) AS l, table_service.query_tables(NULL::pg_catalog.text, 1000::pg_catalog.int8, $1::pg_catalog.text, NULL::table_service.properties) AS t,
-                LATERAL (SELECT pg_catalog.sum(z.reltuples)
-                                  FILTER (WHERE z.reltuples OPERATOR(pg_catalog.>=) 0)::pg_catalog.int8 AS estimate,
+                LATERAL (SELECT pg_catalog.sum(z.entities)::pg_catalog.int8 AS estimate,
                                 CASE WHEN pg_catalog.count(*) OPERATOR(pg_catalog.=) pg_catalog.count(z.bytes)
                                   THEN pg_catalog.sum(z.bytes)::pg_catalog.int8 END AS bytes
-                         FROM (SELECT c.reltuples, CASE WHEN c.oid OPERATOR(pg_catalog.=) ANY (l.oids)
-                                   OR c.reltoastrelid OPERATOR(pg_catalog.=) ANY (l.oids) THEN NULL
+                         FROM (SELECT CASE WHEN c.reltuples OPERATOR(pg_catalog.>) 0 THEN c.reltuples
+                                 WHEN pg_catalog.pg_stat_get_live_tuples(c.oid) OPERATOR(pg_catalog.>) 0 THEN pg_catalog.pg_stat_get_live_tuples(c.oid)
+                                 WHEN c.reltuples OPERATOR(pg_catalog.=) 0 THEN 0 WHEN c.oid OPERATOR(pg_catalog.=) ANY (l.oids) THEN NULL
+                                 WHEN pg_catalog.pg_relation_size(c.oid, 'main') OPERATOR(pg_catalog.=) 0 THEN 0 END AS entities,
+                               CASE WHEN c.oid OPERATOR(pg_catalog.=) ANY (l.oids) OR c.reltoastrelid OPERATOR(pg_catalog.=) ANY (l.oids) THEN NULL
                                  ELSE pg_catalog.pg_total_relation_size(c.oid) END AS bytes
                                FROM pg_catalog.pg_class AS c
                                WHERE c.relkind OPERATOR(pg_catalog.=) 'r' AND c.oid OPERATOR(pg_catalog.=) ANY (",
@@ -304,6 +307,11 @@ pub const CALLS: &[Call] = calls! {
             'name', f.feed_name, 'tables', f.table_names, 'isActive', f.is_active, 'walStatus', f.wal_status, 'retainedBytes', f.retained_bytes)
               ORDER BY f.feed_name COLLATE pg_catalog.\"C\"), '[]')
           FROM table_service.query_change_feeds() AS f";
+    create_change_feed(feed, table)
+        "SELECT pg_catalog.json_build_object('position', table_service.create_change_feed($1::pg_catalog.text,
+            ARRAY[$2::pg_catalog.text], false, false))";
+    drop_change_feed(feed)
+        "SELECT pg_catalog.json_build_object('dropped', table_service.drop_change_feed($1::pg_catalog.text, false))";
     // A feed is not confirmed here: that would take its changes away from the program that reads it.
     query_changes(feed, top)
         concat!(

@@ -1,6 +1,5 @@
-//! The files of the page. They are a part of the program, and a browser gets its scripts as two, and its styles as one.
+//! The files of the page. They are a part of the program. A browser gets its scripts as they are, and its styles as one.
 
-use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 use std::sync::LazyLock;
@@ -19,62 +18,64 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-const PAGE: &str = include_str!("page/index.html");
-const ICON: &str = include_str!("page/icon.svg");
-const STYLES: &[&str] = &[
-    include_str!("page/style.css"),
-    include_str!("page/grid.css"),
-    include_str!("page/explain.css"),
-    include_str!("page/entity.css"),
-    include_str!("page/load.css"),
-    include_str!("page/home.css"),
-    include_str!("page/import.css"),
-];
-/// The modules of these names, each with its text.
-macro_rules! modules {
+/// Files of the page, each with its name.
+macro_rules! files {
     ($($name:literal)*) => {
-        &[$((concat!($name, ".js"), include_str!(concat!("page/", $name, ".js")))),*]
+        &[$(($name, include_str!(concat!("page/", $name)))),*]
     };
 }
 
-/// The modules that begin the calls for which the page waits. They are so small that the calls begin while a browser still reads the others.
-const EARLY: &[(&str, &str)] = modules! {
-    "api" "route" "memory" "early"
+const PAGE: &str = include_str!("page/index.html");
+const ICON: &str = include_str!("page/icon.svg");
+const STYLES: &[(&str, &str)] = files! {
+    "style.css" "grid.css" "explain.css" "entity.css" "load.css" "home.css" "import.css"
 };
-/// The other modules. Each stands behind those that it imports.
-const MAIN: &[(&str, &str)] = modules! {
-    "dom" "icons" "menu" "panel" "tables" "columns" "filters" "colours" "filter" "explain" "values" "grid"
-    "entity" "cell" "bulk" "import" "entities" "plots" "partitions" "design" "sample" "home" "main"
+/// The modules of the first view, as browsers read them. The first one is a script, which begins the first calls.
+const FIRST: &[(&str, &str)] = files! {
+    "early.js" "api.js" "memory.js" "route.js" "main.js" "dom.js" "entities.js" "grid.js" "filter.js" "explain.js" "columns.js" "filters.js"
+    "colours.js" "icons.js" "menu.js" "panel.js" "tables.js"
 };
+/// The modules that are loaded when they are needed, or later.
+const LATER: &[(&str, &str)] = files! {
+    "bulk.js" "cell.js" "conflict.js" "design.js" "editor.js" "edits.js" "entity.js" "home.js" "import.js" "keys.js" "partitions.js"
+    "plots.js" "sample.js" "values.js"
+};
+/// In `index.html`, where the links stand that let a browser ask for all modules of the first view at once.
+const PRELOADS: &str = "<!-- preloads -->";
 
 /// What a page of another version gets for its script. A browser asks for the page itself at each load, and that names the right one.
 const STALE: &str = "location.reload();\n";
 
 /// A file that is always asked for under the same name: a browser keeps it, and asks whether it is still the same.
 const ASKED: &str = "no-cache";
-/// A file whose name says what is in it: a browser that has it does not ask.
+/// A file whose directory says what is in it: a browser that has it does not ask.
 const KEPT: &str = "max-age=31536000, immutable";
 
+fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FIRST.iter().chain(LATER).copied()
+}
+
 static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
-    let style = File::named("style", "css", CSS, STYLES.concat());
-    let early = File::named(
-        "early",
-        "js",
-        SCRIPT,
-        script("'use strict';\nconst modules = {};", EARLY),
-    );
-    let main = File::named("main", "js", SCRIPT, script("", MAIN));
-    let page = PAGE
-        .replace("/style.css", &style.path)
-        .replace("/early.js", &early.path)
-        .replace("/main.js", &main.path);
-    vec![
+    let style: String = STYLES.iter().map(|(_, text)| *text).collect();
+    let texts: String = scripts().map(|(_, text)| text).collect();
+    // The modules import each other by their names, so one directory has all files of a version.
+    let directory = format!("/{}", hash(&[PAGE, ICON, &style, &texts].concat()));
+    let kept = |name: &str, content_type, text: &str| {
+        File::new(format!("{directory}/{name}"), content_type, text.to_owned(), KEPT)
+    };
+    let preload = |name| format!("<link rel=\"modulepreload\" href=\"/explorer/{name}\">");
+    let is_named = |name| PAGE.contains(&format!("\"/explorer/{name}\""));
+    let others = FIRST.iter().filter(|(name, _)| !is_named(name));
+    let preloads: Vec<String> = others.map(|(name, _)| preload(name)).collect();
+    let page = PAGE.replace(PRELOADS, &preloads.join("\n  "));
+    let page = page.replace("\"/explorer/", &format!("\"/explorer{directory}/"));
+    let mut files = vec![
         File::new(String::new(), HTML, page, ASKED),
-        main,
-        early,
-        style,
-        File::new("/icon.svg".to_owned(), "image/svg+xml", ICON.to_owned(), ASKED),
-    ]
+        kept("style.css", CSS, &style),
+        kept("icon.svg", "image/svg+xml", ICON),
+    ];
+    files.extend(scripts().map(|(name, text)| kept(name, SCRIPT, text)));
+    files
 });
 
 /// A file as it is sent, also in the form that browsers unpack.
@@ -101,48 +102,12 @@ impl File {
             caching,
         }
     }
-
-    /// Makes a file whose name changes with its text.
-    fn named(name: &str, extension: &str, content_type: &'static str, text: String) -> File {
-        let path = format!("/{name}.{}.{extension}", hash(&text));
-        File::new(path, content_type, text, KEPT)
-    }
 }
 
 fn hash(text: &str) -> String {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
-}
-
-/// Returns modules as one script. Each is a function that runs once, and what it exports stands in `modules`, which the early script makes.
-fn script(before: &str, modules: &[(&str, &str)]) -> String {
-    let mut script = format!("{before}\n");
-    for (name, text) in modules {
-        let mut exported = Vec::new();
-        let _ = writeln!(script, "modules['./{name}'] = (() => {{");
-        for line in text.lines() {
-            let imported = line
-                .strip_prefix("import {")
-                .and_then(|rest| rest.split_once("} from "));
-            if let Some((names, from)) = imported {
-                let _ = writeln!(
-                    script,
-                    "const {{{}}} = modules[{}];",
-                    names.replace(" as ", ": "),
-                    from.trim_end_matches(';')
-                );
-                continue;
-            }
-            let declared = line.strip_prefix("export ");
-            let is_keyword = |word: &&str| ["async", "class", "const", "function"].contains(word);
-            let mut words = declared.unwrap_or_default().split([' ', '(']);
-            exported.extend(words.find(|word| !word.is_empty() && !is_keyword(word)));
-            let _ = writeln!(script, "{}", declared.unwrap_or(line));
-        }
-        let _ = writeln!(script, "return {{ {} }};\n}})();", exported.join(", "));
-    }
-    script
 }
 
 /// Makes the files, so that the first browser need not wait for that.
@@ -152,15 +117,14 @@ pub fn prepare() {
 
 /// Returns the path of the main script. A page that has another one is of another version.
 pub fn script_path() -> String {
-    let script = FILES.iter().find(|file| file.content_type == SCRIPT);
+    let script = FILES.iter().find(|file| file.path.ends_with("/main.js"));
     script.map(|file| format!("/explorer{}", file.path)).unwrap_or_default()
 }
 
 /// Returns the file with a path behind `/explorer`.
 pub fn file(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     let Some(file) = FILES.iter().find(|file| file.path == path) else {
-        let is_stale = ["/main.", "/early."].iter().any(|name| path.starts_with(name)) && path.ends_with(".js");
-        return is_stale.then(|| with(StatusCode::OK, SCRIPT, full(STALE)));
+        return path.ends_with(".js").then(|| with(StatusCode::OK, SCRIPT, full(STALE)));
     };
     let says = |header: HeaderName, word: &str| {
         let value = headers.get(header).and_then(|value| value.to_str().ok());
@@ -190,45 +154,21 @@ mod tests {
     use super::*;
     use crate::calls::{CALLS, EXPORT, PREVIEW};
 
-    fn modules() -> impl Iterator<Item = (&'static str, &'static str)> {
-        EARLY.iter().chain(MAIN).copied()
-    }
-
-    #[test]
-    fn a_module_stands_behind_those_that_it_imports() {
-        let mut before = BTreeSet::new();
-        for (name, text) in modules() {
-            for (_, from) in text.lines().filter_map(|line| line.split_once("} from './")) {
-                let from = from.trim_end_matches("';");
-                assert!(before.contains(from), "{name} stands before {from}, which it imports");
-            }
-            before.insert(name);
-        }
-        // Nothing else is imported or exported.
-        for script in [script("", EARLY), script("", MAIN)] {
-            let begins = |line: &&str| line.starts_with("import ") || line.starts_with("export ");
-            assert_eq!(script.lines().find(begins), None);
-        }
-    }
-
     #[test]
     fn the_page_names_files_that_are_there() {
         let page = FILES.iter().find(|file| file.content_type == HTML).unwrap();
         for file in FILES.iter().filter(|file| file.content_type != HTML) {
-            assert_eq!(
-                page.text.matches(&format!("\"/explorer{}\"", file.path)).count(),
-                1,
-                "{}",
-                file.path
-            );
+            let is_later = LATER.iter().any(|(name, _)| file.path.ends_with(&format!("/{name}")));
+            let named = page.text.matches(&format!("\"/explorer{}\"", file.path)).count();
+            assert_eq!(named, usize::from(!is_later), "{}", file.path);
         }
-        assert_eq!(page.text.matches("\"/explorer/").count(), 4);
+        assert_eq!(page.text.matches("\"/explorer/").count(), FILES.len() - 1 - LATER.len());
     }
 
     #[test]
     fn the_scripts_make_the_calls_that_there_are() {
         let mut called = BTreeSet::new();
-        for (path, text) in modules() {
+        for (path, text) in scripts() {
             for method in [".call(", ".step(", ".change("] {
                 let calls = text.match_indices(method).map(|(at, _)| &text[at + method.len()..]);
                 // The methods themselves pass a name on.
@@ -246,7 +186,7 @@ mod tests {
     /// Values of entities become text nodes. The policy of the page forbids the rest too, in browsers that know it.
     #[test]
     fn no_script_makes_html_or_code_of_a_text() {
-        for (path, text) in modules() {
+        for (path, text) in scripts() {
             for name in [
                 "innerHTML",
                 "outerHTML",

@@ -220,7 +220,7 @@ pub fn explorer(runner: &Runner, bouncer: Option<&str>, name: Option<&str>) -> R
     let mut tests = node(&service.environment, &modules)?;
     tests.args(["--test", "--test-reporter=spec", "--test-concurrency=1"]);
     tests.args(name.map(|name| format!("--test-name-pattern={name}")));
-    let suites = ["explorer", "grid", "views"].map(|suite| format!("tests/explorer/{suite}.test.js"));
+    let suites = ["explorer", "grid", "entity", "views"].map(|suite| format!("tests/explorer/{suite}.test.js"));
     let ended = run(tests.args(suites));
     let token = |address: &str| address.rsplit("token=").next().unwrap_or_default().to_owned();
     service.finish(ended, &[&token(&writing), &token(&reading)], "explorer")

@@ -1,6 +1,6 @@
 // Calls of the server, with the token.
 
-/** @typedef {import('./route.js').Route} Route */
+/** @import { Route } from './route.js' */
 
 /** Local storage belongs to one origin, and that includes the port. */
 const TOKEN = 'table-service-explorer-token';
@@ -11,28 +11,18 @@ let untried = '';
 /** @typedef {[name: string, type: string, value: string, length: number]} Property */
 
 /**
- * @typedef {object} Entity
- * @property {string} partitionKey
- * @property {string} rowKey
- * @property {string} etag
- * @property {string} timestamp
- * @property {Property[]} properties in a page, long values are cut; the length is that of the whole
- * @property {string} [json] the properties as the service writes them
+ * In a page, long values are cut, and their length is that of the whole.
+ *
+ * @typedef {{partitionKey: string, rowKey: string, etag: string, timestamp: string, properties: Property[]}} Entity
  */
 
 /** An error of the server: a code of the service, a message, and a hint. */
 export class Problem extends Error {
-  /**
-   * @param {number} status
-   * @param {string} code
-   * @param {string} message
-   * @param {string} [hint]
-   */
-  constructor(status, code, message, hint) {
+  constructor(/** @type {number} */ status, /** @type {string} */ code, /** @type {string} */ message, hint = '') {
     super(message);
     this.status = status;
     this.code = code;
-    this.hint = hint;
+    this.hint = hint || undefined;
   }
 }
 
@@ -50,36 +40,52 @@ export function takeToken() {
   return token !== null;
 }
 
+/** Since when the gateway has not answered, or null. */
+export let awaySince = /** @type {Date | null} */ (null);
+
+/** Notes whether the gateway answers, and tells when that changes. */
+function answered(/** @type {boolean} */ isThere) {
+  if (isThere === (awaySince !== null)) {
+    awaySince = isThere ? null : new Date();
+    dispatchEvent(new Event('gateway-away'));
+  }
+}
+
 function noAnswer() {
+  answered(false);
   return new Problem(0, 'NoAnswer', 'The gateway does not answer.', 'Look whether it still runs, and try again.');
 }
 
 /**
- * @param {string} path
- * @param {Record<string, unknown>} parameters
- * @param {AbortSignal} signal
- * @returns {Promise<any>}
+ * Returns a module that is loaded when it is needed.
+ *
+ * @template T
+ * @param {Promise<T>} module
  */
-async function post(path, parameters, signal) {
+export function loaded(module) {
+  return module.catch(() => {
+    throw noAnswer();
+  });
+}
+
+/** @returns {Promise<any>} */
+async function post(/** @type {string} */ path, /** @type {Record<string, unknown>} */ parameters, /** @type {AbortSignal} */ signal) {
   const kept = localStorage.getItem(TOKEN) ?? '';
   const token = untried === '' ? kept : untried;
+  const body = JSON.stringify(parameters);
+  const first = begun.get(path + body);
+  begun.delete(path + body);
   let response;
   let answer;
   try {
-    response = await fetch(`/explorer/api${path}`, {
-      method: 'POST',
-      headers: {
-        'Content-Type': 'application/json',
-        Authorization: `Bearer ${token}`,
-      },
-      body: JSON.stringify(parameters),
-      signal,
-    });
+    const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` };
+    response = await (first?.token === token ? first.response : fetch(`/explorer/api${path}`, { method: 'POST', headers, body, signal }));
     answer = await response.json();
   } catch {
     signal.throwIfAborted();
     throw noAnswer();
   }
+  answered(true);
   signal.throwIfAborted();
   if (response.ok && token !== kept) {
     localStorage.setItem(TOKEN, token);
@@ -97,77 +103,29 @@ async function post(path, parameters, signal) {
   return answer;
 }
 
-/**
- * The first calls, which are begun before the part of the page that shows their answers is there: by what they ask.
- *
- * @type {Map<string, Promise<any>>}
- */
-const begun = new Map();
 // What is shown later asks anew.
 addEventListener('hashchange', () => begun.clear());
-
-/**
- * Begins a call, whose answer `ask` gives once.
- *
- * @param {string} path
- * @param {Record<string, unknown>} parameters
- */
-export function begin(path, parameters) {
-  const call = post(path, parameters, new AbortController().signal);
-  // Who asks for the answer gets the error.
-  call.catch(() => {});
-  begun.set(path + JSON.stringify(parameters), call);
-}
-
-/**
- * @param {string} path
- * @param {Record<string, unknown>} parameters
- * @param {AbortSignal} signal
- * @returns {Promise<any>}
- */
-async function ask(path, parameters, signal) {
-  const key = path + JSON.stringify(parameters);
-  const call = begun.get(key) ?? post(path, parameters, signal);
-  begun.delete(key);
-  const answer = await call;
-  signal.throwIfAborted();
-  return answer;
-}
 
 /**
  * The calls of a part of the page, for one route. When the part begins another scope, they fail with an AbortError, so that old
  * answers are never shown.
  */
 export class Scope {
-  /**
-   * @param {Route} route
-   * @param {AbortSignal} signal
-   */
-  constructor(route, signal) {
+  constructor(/** @type {Route} */ route, /** @type {AbortSignal} */ signal) {
     this.route = route;
     this.signal = signal;
   }
 
-  /**
-   * Makes a call, in the database of the route's account.
-   *
-   * @param {string} name
-   * @param {Record<string, unknown>} [parameters]
-   * @returns {Promise<any>}
-   */
-  call(name, parameters = {}) {
-    return ask(`/${encodeURIComponent(this.route.account)}/${name}`, parameters, this.signal);
+  /** Makes a call, in the database of the route's account. */
+  call(/** @type {string} */ name, /** @type {Record<string, unknown>} */ parameters = {}) {
+    return post(`/${encodeURIComponent(this.route.account)}/${name}`, parameters, this.signal);
   }
 
   /**
    * Makes a call that writes. It goes on when the part begins another scope, because an aborted write might have happened or not. If
    * it fails then, the error names the write.
-   *
-   * @param {string} name
-   * @param {Record<string, unknown>} [parameters]
-   * @returns {Promise<any>}
    */
-  async step(name, parameters = {}) {
+  async step(/** @type {string} */ name, /** @type {Record<string, unknown>} */ parameters = {}) {
     try {
       return await post(`/${encodeURIComponent(this.route.account)}/${name}`, parameters, new AbortController().signal);
     } catch (error) {
@@ -180,14 +138,8 @@ export class Scope {
     }
   }
 
-  /**
-   * Does the same for a call whose answer is shown, unless the part has begun another scope.
-   *
-   * @param {string} name
-   * @param {Record<string, unknown>} [parameters]
-   * @returns {Promise<any>}
-   */
-  async change(name, parameters = {}) {
+  /** Does the same for a call whose answer is shown, unless the part has begun another scope. */
+  async change(/** @type {string} */ name, /** @type {Record<string, unknown>} */ parameters = {}) {
     const answer = await this.step(name, parameters);
     this.signal.throwIfAborted();
     return answer;
@@ -208,14 +160,16 @@ export class Scope {
    * @returns {Promise<{accounts: string[], clients: string, keys: Record<string, string>, canWrite: boolean, script: string}>}
    */
   hello() {
-    return ask('', {}, this.signal);
+    return post('', {}, this.signal);
   }
 
   /** The metrics of the gateway, as text. */
   async metrics() {
     try {
       const response = await fetch('/metrics', { signal: this.signal });
-      return await response.text();
+      const text = await response.text();
+      answered(true);
+      return text;
     } catch {
       this.signal.throwIfAborted();
       throw noAnswer();
@@ -244,12 +198,8 @@ export class Part {
     this.#last.abort();
   }
 
-  /**
-   * Ends the last scope, and begins one.
-   *
-   * @param {Route} route
-   */
-  begin(route) {
+  /** Ends the last scope, and begins one. */
+  begin(/** @type {Route} */ route) {
     this.leave();
     this.#last = new AbortController();
     const { signal } = this.#last;
@@ -257,25 +207,16 @@ export class Part {
   }
 }
 
-/**
- * Returns whether an error only says that a scope has ended.
- *
- * @param {unknown} error
- */
-export function isAbort(error) {
+/** Returns whether an error only says that a scope has ended. */
+export function isAbort(/** @type {unknown} */ error) {
   return error instanceof DOMException && error.name === 'AbortError';
 }
 
 /** The panel beside the view. */
 export const panel = new Part();
 
-/**
- * Lets the browser download entities, which would take too much memory in a script.
- *
- * @param {Scope} scope
- * @param {string} format jsonl or csv
- */
-export async function download(scope, format) {
+/** Lets the browser download entities, which would take too much memory in a script. */
+export async function download(/** @type {Scope} */ scope, /** @type {string} */ format) {
   const { table, filter } = scope.route;
   const { path } = await scope.call('export', { table, filter: filter || null, format });
   const link = document.createElement('a');

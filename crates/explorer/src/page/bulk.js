@@ -2,43 +2,30 @@
 
 import { Problem, download } from './api.js';
 import { button, element, entitiesText, form, labelled, number, say } from './dom.js';
-import { closePanel, openPanel } from './panel.js';
+import { closePanel, confirm, done, openPanel } from './panel.js';
 import { go } from './route.js';
 
-/** @typedef {import('./api.js').Scope} Scope */
+/** @import { Scope } from './api.js' */
 
 /** The most entities of one transaction of a delete. */
 const STEP = 1000;
 
 const tablesChanged = () => dispatchEvent(new Event('tables-changed'));
 
-/**
- * @param {Scope} scope
- * @param {import('./api.js').Entity[]} entities
- */
-export function deleteSelected(scope, entities) {
-  openPanel(`Delete ${entitiesText(entities.length)}`,
-    element('p', {}, 'One transaction deletes them, if nobody has changed any of them.'),
-    element('ul', {}, ...entities.slice(0, 10).map((entity) => element('li', {},
-      element('bdi', {}, entity.partitionKey), ' · ', element('bdi', {}, entity.rowKey)))),
-    entities.length > 10 && element('p', {}, `and ${number(entities.length - 10)} more`),
-    element('div', { class: 'tools' },
-      button('Delete them', async () => {
-        const keys = JSON.stringify(entities.map(({ partitionKey, rowKey, etag }) => [partitionKey, rowKey, etag]));
-        const { deleted } = await scope.change('delete_entities_by_key', { table: scope.route.table, keys });
-        say(`Deleted ${entitiesText(deleted)}.`);
-        closePanel();
-        go(scope.route);
-      }, { class: 'danger' }),
-      button('Keep them', closePanel)));
+export function deleteSelected(/** @type {Scope} */ scope, /** @type {import('./api.js').Entity[]} */ entities) {
+  confirm(`Delete ${entitiesText(entities.length)}`, 'Delete them', 'Keep them', async () => {
+    const keys = JSON.stringify(entities.map(({ partitionKey, rowKey, etag }) => [partitionKey, rowKey, etag]));
+    const { deleted } = await scope.change('delete_entities_by_key', { table: scope.route.table, keys });
+    done(scope, `Deleted ${entitiesText(deleted)}.`);
+  },
+  element('p', {}, 'One transaction deletes them, if nobody has changed any of them.'),
+  element('ul', {}, ...entities.slice(0, 10).map((entity) => element('li', {},
+    element('bdi', {}, entity.partitionKey), ' · ', element('bdi', {}, entity.rowKey)))),
+  entities.length > 10 && element('p', {}, `and ${number(entities.length - 10)} more`));
 }
 
-/**
- * Deletes the entities of a filter in steps, after the user has typed their number.
- *
- * @param {Scope} scope
- */
-export async function deleteByFilter(scope) {
+/** Deletes the entities of a filter in steps, after the user has typed their number. */
+export async function deleteByFilter(/** @type {Scope} */ scope) {
   const { table, filter } = scope.route;
   /** @type {number | null} */
   let count;
@@ -54,45 +41,11 @@ export async function deleteByFilter(scope) {
   const typed = element('input', { autocomplete: 'off', spellcheck: 'false', inputmode: count === null ? 'text' : 'numeric' });
   const progress = element('progress', { max: Math.max(count ?? 1, 1), value: 0, 'aria-label': 'Deleted', hidden: true });
   const told = element('p', { role: 'status' });
-  let goesOn = false;
   const submit = form(async () => {
     if (typed.value.replaceAll(',', '').trim() !== expected) {
       throw new Problem(400, 'InvalidInput', count === null ? 'That is not the name of the table.' : 'That is not their number.');
     }
-    if (goesOn) {
-      return;
-    }
-    goesOn = true;
-    progress.hidden = false;
-    if (count === null) {
-      progress.removeAttribute('value');
-    }
-    let deleted = 0;
-    /** @type {string | null} */
-    let token = null;
-    const stop = button('Stop', () => {
-      goesOn = false;
-    });
-    told.after(stop);
-    try {
-      do {
-        const step = await scope.step('delete_entities_step', { table, filter, top: STEP, token });
-        deleted += step.deleted;
-        token = step.token;
-        if (count !== null) {
-          progress.value = deleted;
-        }
-        told.textContent = `Deleted ${number(deleted)}.`;
-      } while (token && goesOn && told.isConnected);
-    } finally {
-      goesOn = false;
-      stop.remove();
-      tablesChanged();
-    }
-    say(`Deleted ${entitiesText(deleted)}${token ? ', then stopped' : ''}.`);
-    scope.signal.throwIfAborted();
-    closePanel();
-    go({});
+    await deleteInSteps(scope, count, progress, told);
   },
   element('p', {}, 'Filter ', element('code', {}, filter)),
   element('p', {}, count === null
@@ -105,15 +58,43 @@ export async function deleteByFilter(scope) {
   typed.focus();
 }
 
-/**
- * Asks for the name of the table before all that it has is gone.
- *
- * @param {Scope} scope
- * @param {string} title
- * @param {string} words
- * @param {() => Promise<void>} action
- */
-function askForName(scope, title, words, action) {
+async function deleteInSteps(/** @type {Scope} */ scope, /** @type {number | null} */ count, /** @type {HTMLProgressElement} */ progress,
+  /** @type {HTMLElement} */ told) {
+  const { table, filter } = scope.route;
+  let goesOn = true;
+  let deleted = 0;
+  let token = /** @type {string | null} */ (null);
+  progress.hidden = false;
+  if (count === null) {
+    progress.removeAttribute('value');
+  }
+  const stop = button('Stop', () => {
+    goesOn = false;
+  });
+  told.after(stop);
+  try {
+    do {
+      const step = await scope.step('delete_entities_step', { table, filter, top: STEP, token });
+      deleted += step.deleted;
+      token = step.token;
+      if (count !== null) {
+        progress.value = deleted;
+      }
+      told.textContent = `Deleted ${number(deleted)}.`;
+    } while (token && goesOn && told.isConnected);
+  } finally {
+    stop.remove();
+    tablesChanged();
+  }
+  say(`Deleted ${entitiesText(deleted)}${token ? ', then stopped' : ''}.`);
+  scope.signal.throwIfAborted();
+  closePanel();
+  go({});
+}
+
+/** Asks for the name of the table before all that it has is gone. */
+function askForName(/** @type {Scope} */ scope, /** @type {string} */ title, /** @type {string} */ words,
+  /** @type {() => Promise<void>} */ action) {
   const { table } = scope.route;
   const typed = element('input', { autocomplete: 'off', spellcheck: 'false' });
   openPanel(title, form(async () => {

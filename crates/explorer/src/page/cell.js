@@ -1,15 +1,15 @@
 // One value of an entity, edited at its cell. It is saved with the ETag of what was read, so a conflict is one of the whole entity.
 
 import { button, byId, element, form, shown } from './dom.js';
-import { done, payload, refuseInvalid, replace } from './entity.js';
+import { Editor } from './editor.js';
+import { replace } from './entity.js';
 import { place } from './menu.js';
-import { field, textOf, valueOf } from './values.js';
+import { done } from './panel.js';
 
-/** @typedef {import('./api.js').Entity} Entity */
-/** @typedef {import('./api.js').Property} Property */
+/** @import { Entity, Scope } from './api.js' */
 
 /**
- * @param {import('./api.js').Scope} scope of the panel, which shows a conflict
+ * @param {Scope} scope of the panel, which shows a conflict
  * @param {Entity} of
  * @param {string} name
  * @param {string} type what the property gets if the entity does not have it
@@ -18,44 +18,38 @@ import { field, textOf, valueOf } from './values.js';
 export async function editCell(scope, { partitionKey, rowKey }, name, type, cell) {
   /** @type {Entity} */
   const entity = await scope.call('get_entity', { table: scope.route.table, partitionKey, rowKey });
-  const stored = entity.properties.find(([one]) => one === name) ?? /** @type {Property} */ ([name, `Edm.${type}`, '', 0]);
-  const truth = field(stored[2], false);
+  const editor = new Editor(scope, entity.properties, entity.properties, true);
+  const known = editor.all.find((one) => one.name.value === name);
+  const row = known ?? editor.addRow([name, `Edm.${type}`, ''], null);
+  if (!known) {
+    row.changeType();
+  }
   const dialog = element('dialog', { class: 'menu cell-editor', 'aria-label': `${name} of ${partitionKey} ${rowKey}` });
-  const rest = entity.properties.filter((one) => one !== stored);
   const save = async () => {
-    refuseInvalid(name, truth);
-    const value = textOf(truth);
-    const isChanged = value !== stored[2] || rest.length === entity.properties.length;
-    const isSaved = isChanged && await replace(scope, entity, payload([...rest, [name, stored[1], value]]), entity.etag);
-    dialog.close();
-    if (isSaved) {
-      done(scope, 'Saved.');
-    } else if (isChanged) {
-      // A conflict.
-      byId('panel-title').focus();
-    }
-  };
-  let isSaving = false;
-  const saveOnce = async () => {
-    if (isSaving) {
-      return;
-    }
-    isSaving = true;
     dialog.querySelector('.problem')?.remove();
     try {
-      await save();
+      const isChanged = editor.changes !== 0;
+      if (await editor.check()) {
+        const isSaved = isChanged && await replace(scope, entity, editor.json());
+        dialog.close();
+        if (isSaved) {
+          done(scope, 'Saved.');
+        } else if (isChanged) {
+          // A conflict.
+          byId('panel-title').focus();
+        }
+      }
     } catch (error) {
       if (scope.signal.aborted) {
         throw error;
       }
       dialog.append(shown(error));
-    } finally {
-      isSaving = false;
     }
   };
-  const submit = form(saveOnce, valueOf(truth, stored[1], name),
-    element('div', { class: 'tools' }, element('button', { class: 'primary' }, 'Save'), button('Cancel', () => dialog.close()),
-      element('small', {}, stored[1].slice(4))));
+  const submit = form(save, row.element, element('div', { class: 'tools' },
+    element('button', { class: 'primary' }, 'Save'), button('Cancel', () => dialog.close()),
+    element('small', {}, row.type.value.slice(4))));
+  submit.noValidate = true;
   dialog.addEventListener('keydown', (event) => {
     const isField = /** @type {Element} */ (event.target).matches('textarea, input, [role=switch]');
     if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && isField) {
@@ -72,5 +66,5 @@ export async function editCell(scope, { partitionKey, rowKey }, name, type, cell
   dialog.showModal();
   dialog.style.minWidth = `${Math.max(cell.offsetWidth + 2, 280)}px`;
   place(dialog, cell, true);
-  truth.select();
+  row.value.select();
 }

@@ -24,14 +24,8 @@ export function partsOfFilter(/** @type {string} */ text) {
   }));
 }
 
-/**
- * Fills an element with a text in colours.
- *
- * @param {Element} layer
- * @param {string} text
- * @param {Part[]} parts
- */
-export function paint(layer, text, parts) {
+/** Fills an element with a text in colours. */
+export function paint(/** @type {Element} */ layer, /** @type {string} */ text, /** @type {Part[]} */ parts) {
   let at = 0;
   const children = parts.flatMap(({ start, end, kind }) => {
     const before = text.slice(at, start);

@@ -14,11 +14,7 @@ export const WIDEST = 1200;
 
 /** @typedef {{account: string, table: string, order: string[], hidden: string[], widths: [string, number][]}} Kept */
 
-/**
- * @param {unknown} one
- * @returns {Kept}
- */
-function kept(one) {
+function kept(/** @type {unknown} */ one) {
   const { account, table, order, hidden, widths } = /** @type {Record<string, unknown>} */ (one ?? {});
   return {
     account: String(account),
@@ -31,11 +27,7 @@ function kept(one) {
 
 /** What a user wants of the columns of a table. */
 export class Columns {
-  /**
-   * @param {string} account
-   * @param {string} table
-   */
-  constructor(account, table) {
+  constructor(/** @type {string} */ account, /** @type {string} */ table) {
     const all = recall(KEY);
     const others = (Array.isArray(all) ? all : []).map(kept);
     const own = others.find((one) => one.account === account && one.table === table) ?? kept({ account, table });
@@ -47,40 +39,23 @@ export class Columns {
     this.carried = '';
   }
 
-  /**
-   * Puts names into the user's order; new ones follow in the order of the alphabet.
-   *
-   * @param {Iterable<string>} names
-   */
-  sorted(names) {
+  /** Puts names into the user's order; others follow as they are. */
+  sorted(/** @type {Iterable<string>} */ names) {
     const rank = new Map(this.order.map((name, index) => [name, index]));
     const end = this.order.length;
-    return [...names].sort((a, b) => (rank.get(a) ?? end) - (rank.get(b) ?? end) || (a < b ? -1 : 1));
+    return [...names].sort((a, b) => (rank.get(a) ?? end) - (rank.get(b) ?? end));
   }
 
-  /**
-   * Moves a name to a place among others.
-   *
-   * @param {string[]} names in their order
-   * @param {string} name
-   * @param {number} to
-   */
-  move(names, name, to) {
+  /** Moves a name to a place among others. */
+  move(/** @type {string[]} */ names, /** @type {string} */ name, /** @type {number} */ to) {
     const rest = names.filter((one) => one !== name);
     rest.splice(to, 0, name);
     this.order = rest;
     this.keep();
   }
 
-  /**
-   * Lets somebody drag the element of a column onto that of another, whose place it takes. The class `over` marks where it would go.
-   *
-   * @param {HTMLElement} made
-   * @param {string} name
-   * @param {() => string[]} names all, in their order
-   * @param {() => void} moved
-   */
-  carry(made, name, names, moved) {
+  /** Lets somebody drag the element of a column onto that of another, whose place it takes. The class `over` marks where it would go. */
+  carry(/** @type {HTMLElement} */ made, /** @type {string} */ name, /** @type {() => string[]} */ names, /** @type {() => void} */ moved) {
     made.draggable = true;
     const mark = (/** @type {boolean} */ isOver) => made.classList.toggle('over', isOver);
     made.addEventListener('dragstart', () => {
@@ -115,14 +90,12 @@ export class Columns {
   }
 }
 
-/**
- * A button that opens the choice of columns.
- *
- * @param {Columns} columns
- * @param {() => Map<string, string>} known all names, with their types in words
- * @param {() => void} changed
- */
-export function picker(columns, known, changed) {
+/** A button that looks like a link. */
+const link = (/** @type {string} */ text, /** @type {() => void} */ onclick) => (
+  element('button', { type: 'button', class: 'link', onclick }, text));
+
+/** A button that opens the choice of columns. */
+export function picker(/** @type {Columns} */ columns, /** @type {() => Map<string, string>} */ known, /** @type {() => void} */ changed) {
   const opener = element('button', { type: 'button', id: 'columns' }, icon('columns'), 'Columns');
   const fill = () => {
     const types = known();
@@ -172,8 +145,6 @@ export function picker(columns, known, changed) {
     };
     search.addEventListener('input', show);
     show();
-    const link = (/** @type {string} */ text, /** @type {() => void} */ action) => element('button',
-      { type: 'button', class: 'link', onclick: action }, text);
     return [search, list, element('div', { class: 'tools' }, link('Show all', all(true)), link('Show none', all(false)),
       link('Reset widths and order', () => {
         columns.widths.clear();

@@ -28,12 +28,8 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/**
- * @param {string} tag
- * @param {Record<string, string | number>} attributes
- * @param {...Child} children
- */
-export function svg(tag, attributes, ...children) {
+export function svg(/** @type {string} */ tag, /** @type {Record<string, string | number>} */ attributes,
+  /** @type {Child[]} */ ...children) {
   const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
   for (const [name, value] of Object.entries(attributes)) {
     made.setAttribute(name, String(value));
@@ -42,11 +38,7 @@ export function svg(tag, attributes, ...children) {
   return made;
 }
 
-/**
- * @param {Element} parent
- * @param {Child[]} children
- */
-export function append(parent, children) {
+export function append(/** @type {Element} */ parent, /** @type {Child[]} */ children) {
   for (const child of children) {
     if (child !== null && child !== undefined && child !== false) {
       parent.append(child instanceof Node ? child : String(child));
@@ -54,13 +46,8 @@ export function append(parent, children) {
   }
 }
 
-/**
- * The element of the page with this id.
- *
- * @param {string} id
- * @returns {HTMLElement}
- */
-export function byId(id) {
+/** The element of the page with this id. */
+export function byId(/** @type {string} */ id) {
   const found = document.getElementById(id);
   if (!found) {
     throw new Error(`The page has no #${id}`);
@@ -68,14 +55,9 @@ export function byId(id) {
   return found;
 }
 
-/**
- * A button. While what it does goes on, it does nothing else, but keeps the focus.
- *
- * @param {string} text
- * @param {() => unknown} action
- * @param {Record<string, unknown>} [attributes]
- */
-export function button(text, action, attributes = {}) {
+/** A button. While what it does goes on, it does nothing else, but keeps the focus. */
+export function button(/** @type {string} */ text, /** @type {() => unknown} */ action,
+  /** @type {Record<string, unknown>} */ attributes = {}) {
   const made = element('button', { type: 'button', ...attributes }, text);
   made.addEventListener('click', async () => {
     if (!made.hasAttribute('aria-busy')) {
@@ -98,41 +80,70 @@ export function labelled(text, field) {
   return element('label', {}, element('span', {}, text), field);
 }
 
-/**
- * A form that calls `submit`, and not the server.
- *
- * @param {() => unknown} submit
- * @param {...Child} children
- */
-export function form(submit, ...children) {
-  const send = (/** @type {Event} */ event) => {
+/** A form that calls `submit`, and not the server, once at a time. */
+export function form(/** @type {() => unknown} */ submit, /** @type {Child[]} */ ...children) {
+  let isBusy = false;
+  const send = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    attempt(submit, /** @type {Element} */ (event.target));
+    if (!isBusy) {
+      isBusy = true;
+      await attempt(submit, /** @type {Element} */ (event.target));
+      isBusy = false;
+    }
   };
   return element('form', { onsubmit: send }, ...children);
 }
 
-/**
- * A place for a table that may be wider than there is room. It scrolls by keyboard too.
- *
- * @param {string} label
- * @param {...Child} children
- */
-export function scrolled(label, ...children) {
+/** A place for a table that may be wider than there is room. It scrolls by keyboard too. */
+export function scrolled(/** @type {string} */ label, /** @type {Child[]} */ ...children) {
   return element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': label }, ...children);
 }
 
-/**
- * A table for people. A head without a text is that of what one can do.
- *
- * @param {string[]} head
- * @param {(Node | string)[][]} rows
- */
-export function tableOf(head, rows) {
+/** A table for people. A head without a text is that of what one can do, and numbers stand at the right, below a head with a #. */
+export function tableOf(/** @type {string[]} */ head, /** @type {(Node | string)[][]} */ rows) {
+  const kind = (/** @type {number} */ column) => (head[column]?.startsWith('#') ? 'number' : head[column] ? '' : 'actions-of-row');
   return element('table', {},
-    element('thead', {}, element('tr', {}, ...head.map((text) => (text ? element('th', { scope: 'col' }, text) : element('td'))))),
-    element('tbody', {}, ...rows.map((row) => element('tr', {}, ...row.map((value) => element('td', {},
+    element('thead', {}, element('tr', {}, ...head.map((text, column) => (text
+      ? element('th', { scope: 'col', class: kind(column) }, text.replace('#', '')) : element('td', { class: kind(column) }))))),
+    element('tbody', {}, ...rows.map((row) => element('tr', {}, ...row.map((value, column) => element('td', { class: kind(column) },
       typeof value === 'string' ? element('bdi', {}, value) : value))))));
+}
+
+/**
+ * A table that is sorted by one of its columns: the largest first, but for texts.
+ *
+ * @template T
+ * @param {string} label
+ * @param {Record<string, {text: string, size?: (one: T) => number, name?: (one: T) => string}>} columns by their classes; one without a
+ *   size and a name does not sort
+ * @param {string} order the column that sorts first
+ * @param {(one: T, order: string) => HTMLTableRowElement} row
+ * @returns {{element: HTMLElement, show: (all: T[]) => void}}
+ */
+export function sortedTable(label, columns, order, row) {
+  const made = scrolled(label);
+  let shown = /** @type {T[]} */ ([]);
+  const compare = (/** @type {T} */ a, /** @type {T} */ b) => {
+    const { size, name = () => '' } = columns[order] ?? {};
+    const [first, second] = [name(a), name(b)];
+    return size ? size(b) - size(a) : first < second ? -1 : Number(first > second);
+  };
+  const sort = (/** @type {string} */ by) => {
+    order = by;
+    show(shown);
+  };
+  const heads = () => Object.entries(columns).map(([by, { text, size, name }]) => (size || name
+    ? element('th', { scope: 'col', class: by, 'aria-sort': order !== by ? null : size ? 'descending' : 'ascending' },
+      element('button', { type: 'button', class: 'link', 'data-order': by, onclick: () => sort(by) }, text))
+    : element('td', { class: by }, text)));
+  const show = (/** @type {T[]} */ all) => {
+    shown = all;
+    const focused = document.activeElement?.getAttribute('data-order');
+    made.replaceChildren(element('table', { class: 'sorted' }, element('thead', {}, element('tr', {}, ...heads())),
+      element('tbody', {}, ...[...all].sort(compare).map((one) => row(one, order)))));
+    /** @type {HTMLElement | null} */ (focused && made.querySelector(`[data-order="${focused}"]`))?.focus();
+  };
+  return { element: made, show };
 }
 
 /** Says something at the foot of the page, also to screen readers. */
@@ -185,14 +196,8 @@ export async function attempt(action, asked) {
   }
 }
 
-/**
- * Follows a pointer that drags a grip sideways.
- *
- * @param {PointerEvent} event that pressed it
- * @param {(way: number) => void} move gets how far the pointer is from where it was pressed
- * @param {() => void} done
- */
-export function follow(event, move, done) {
+/** Follows a pointer that drags a grip sideways. */
+export function follow(/** @type {PointerEvent} */ event, /** @type {(way: number) => void} */ move, /** @type {() => void} */ done) {
   const grip = /** @type {HTMLElement} */ (event.currentTarget);
   const from = event.clientX;
   event.preventDefault();

@@ -1,36 +1,28 @@
-// The calls that the first view waits for. They are begun before the rest of the page runs.
+// The first calls. This is no module but an ordinary script: it begins them at once, while a browser still reads the
+// modules. These take an answer if they ask for the same with the same token (api.js), and ask themselves otherwise.
 
-import { begin, takeToken } from './api.js';
-import { recall } from './memory.js';
-import { route } from './route.js';
-
-/** @typedef {import('./route.js').Route} Route */
-
-/** The numbers of entities that a page can have. */
-const SMALLEST = 100;
-export const SIZES = [SMALLEST, 200, 500, 1000];
-
-/** The number of entities of a page that the user has chosen. */
-export function pageSize() {
-  const kept = recall('page');
-  return SIZES.find((one) => one === kept) ?? SMALLEST;
-}
-
-/** What a page of entities is asked with. */
-export function pageOf(/** @type {Route} */ { table, filter, select, position }) {
-  return { table, filter: filter || null, select: select || null, top: pageSize(), token: position || null };
-}
-
-/** What an explanation of a filter is asked with. */
-export function explanationOf(/** @type {Route} */ { table, filter }) {
-  return { table, filter: filter || null };
-}
-
-takeToken();
-begin('', {});
-const first = route();
-if (first.account && first.table && first.view === 'entities') {
-  const calls = `/${encodeURIComponent(first.account)}`;
-  begin(`${calls}/query_page`, pageOf(first));
-  begin(`${calls}/explain_query`, explanationOf(first));
+/** @type {Map<string, {token: string, response: Promise<Response>}>} */
+const begun = new Map();
+{
+  const given = new URLSearchParams(location.hash.slice(1));
+  const kept = (/** @type {string} */ name) => localStorage.getItem(`table-service-explorer-${name}`) ?? '';
+  const token = given.get('token') ?? kept('token');
+  const begin = (/** @type {string} */ path, /** @type {object} */ parameters) => {
+    const body = JSON.stringify(parameters);
+    const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` };
+    const response = fetch(`/explorer/api${path}`, { method: 'POST', headers, body });
+    // Who asks for the answer gets the error.
+    response.catch(() => {});
+    begun.set(path + body, { token, response });
+  };
+  begin('', {});
+  const names = ['account', 'table', 'filter', 'select', 'position'];
+  const [account, table, filter, select, position] = names.map((name) => given.get(name) || null);
+  if (account && table && !given.get('view')) {
+    const calls = `/${encodeURIComponent(account)}`;
+    begin(`${calls}/query_page`, { table, filter, select, top: Number(kept('page')) || 100, token: position });
+    if (filter) {
+      begin(`${calls}/explain_query`, { table, filter });
+    }
+  }
 }

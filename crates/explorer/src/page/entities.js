@@ -1,27 +1,25 @@
 // The entities of a table: a filter, how it is executed, what one can do, and a page in a grid.
 
-import { Part, Problem } from './api.js';
-import { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities } from './bulk.js';
-import { editCell } from './cell.js';
+import { Part, Problem, loaded } from './api.js';
 import { Columns, picker } from './columns.js';
 import { attempt, button, element, entitiesText, labelled, number, say, shown } from './dom.js';
-import { SIZES, pageOf, pageSize } from './early.js';
-import { editEntity, insertEntity } from './entity.js';
 import { explain, noteReading } from './explain.js';
 import { FilterField } from './filter.js';
 import { and, isUnfinished, literal, whyNothing } from './filters.js';
 import { Grid, copy, keysOf, typesOf } from './grid.js';
 import { icon } from './icons.js';
-import { importEntities } from './import.js';
-import { remember } from './memory.js';
+import { recall, remember } from './memory.js';
 import { iconButton, menu } from './menu.js';
 import { closePanel } from './panel.js';
 import { address, go } from './route.js';
 
-/** @typedef {import('./api.js').Entity} Entity */
-/** @typedef {import('./api.js').Scope} Scope */
-/** @typedef {import('./filters.js').Column} Column */
+/** @import { Entity, Scope } from './api.js' */
+/** @import { Column } from './filters.js' */
+/** @typedef {{entities: Entity[], token: string | null, read: number | null}} Page */
 
+/** The numbers of entities that a page can have. */
+const SIZES = [100, 200, 500, 1000];
+const pageSize = () => SIZES.find((one) => one === recall('page')) ?? 100;
 /** The pause after the last key before the filter is explained, in milliseconds. */
 const PAUSE = 200;
 /** How many values of a property the filter offers. */
@@ -31,151 +29,231 @@ const OFFERED = 8;
  * The last page, for what comes after it at the same place: until the new page is there the old one stays, and then it is scrolled
  * as the old one was.
  *
- * @type {{place: string, address: string, grid: Grid | null, explanation: HTMLElement, types: Map<string, Set<string>>} | null}
+ * @type {View | null}
  */
 let last = null;
 
-/**
- * @param {HTMLElement} main
- * @param {Scope} scope
- * @param {boolean} canWrite
- */
-export async function showEntities(main, scope, canWrite) {
-  const { account, table, filter, select, position } = scope.route;
-  const place = `${account} ${table}`;
-  const before = last?.place === place ? last : null;
-  const explanation = before?.explanation ?? element('div', { id: 'explanation' });
-  const shownBefore = before?.grid?.scrolled ?? { left: 0, top: 0 };
-  const now = {
-    place, address: location.hash, grid: /** @type {Grid | null} */ (null), explanation, types: before?.types ?? new Map(),
-  };
-  last = now;
-  const layout = new Columns(account, table);
-  if (select !== '') {
-    layout.order = select.split(',');
-    layout.order.forEach((name) => layout.hidden.delete(name));
-  }
-  /** @type {Map<string, Column>} */
-  let columns = new Map();
+export async function showEntities(/** @type {HTMLElement} */ main, /** @type {Scope} */ scope, /** @type {boolean} */ canWrite) {
+  const { account, table } = scope.route;
+  const before = last?.place === `${account} ${table}` ? last : null;
+  last = new View(main, scope, canWrite, before);
+  await last.load(before);
+}
 
-  const plan = new Part(scope.signal);
-  const explainFilter = async (/** @type {string} */ filter) => {
-    const problem = await explain(explanation, plan.begin({ ...scope.route, filter }), canWrite);
-    if (problem) {
-      refuse(problem, filter);
+class View {
+  constructor(/** @type {HTMLElement} */ main, /** @type {Scope} */ scope, /** @type {boolean} */ canWrite,
+    /** @type {View | null} */ before) {
+    const { account, table, select } = scope.route;
+    this.scope = scope;
+    this.canWrite = canWrite;
+    this.place = `${account} ${table}`;
+    this.address = location.hash;
+    this.explanation = before?.explanation ?? element('div', { id: 'explanation' });
+    /** The properties that were seen in the table, in the order of their columns, with their types. */
+    this.types = before?.types ?? new Map();
+    this.grid = before?.grid ?? null;
+    this.plan = new Part(scope.signal);
+    this.layout = new Columns(account, table);
+    if (select !== '') {
+      this.layout.order = select.split(',');
+      this.layout.order.forEach((name) => this.layout.hidden.delete(name));
     }
-  };
+    this.columns = /** @type {Map<string, Column>} */ (new Map());
+    this.field = this.filterField();
+    this.selection = element('div', { class: 'selection', role: 'group', 'aria-label': 'Selected entities', hidden: true });
+    this.stage = element('div', { class: 'stage fills' }, this.selection);
+    this.pages = element('div', { class: 'pages' });
+    main.classList.add('fills');
+    main.append(element('div', { class: 'toolbar' }, this.field.element, this.actions()), this.explanation, this.stage, this.pages);
+  }
+
+  /** Begins something in the panel. */
+  async edit(/** @type {(edits: typeof import('./edits.js'), scope: Scope) => unknown} */ begin) {
+    const edits = await loaded(import('./edits.js'));
+    return begin(edits, this.scope.forPanel());
+  }
+
+  filterField() {
+    let timer = 0;
+    this.scope.signal.addEventListener('abort', () => clearTimeout(timer));
+    return new FilterField(this.scope.route, {
+      run: (filter) => go({ filter }),
+      changed: (filter) => {
+        clearTimeout(timer);
+        timer = setTimeout(() => attempt(() => this.explain(filter)), PAUSE);
+      },
+      columns: () => this.columns,
+      leave: () => this.grid?.go(0, this.canWrite ? 1 : 0),
+    });
+  }
+
+  actions() {
+    const { canWrite } = this;
+    const { table, filter } = this.scope.route;
+    const count = async () => {
+      const { count } = await this.scope.call('count_entities', { table, filter: filter || null });
+      say(`${entitiesText(count)}${filter ? ' match the filter' : ''}.`);
+    };
+    const act = (/** @type {'importEntities' | 'exportEntities' | 'deleteByFilter' | 'clearTable' | 'dropTable'} */ name) => () => (
+      this.edit((edits, panel) => edits[name](panel)));
+    const insert = button('', () => this.insert(), { class: 'primary', 'aria-label': 'Insert' });
+    insert.append(icon('plus'), element('span', {}, 'Insert'));
+    return element('div', { class: 'actions', role: 'group', 'aria-label': 'Actions' },
+      picker(this.layout, () => new Map([...this.types].map(([name, types]) => [name, [...types].join(' or ')])), () => this.showColumns()),
+      menu(iconButton('more', 'More actions'), 'More actions', [
+        canWrite && { text: 'Import', icon: 'import', action: act('importEntities') },
+        { text: 'Export', icon: 'export', action: act('exportEntities') },
+        { text: 'Count exactly', icon: 'count', action: count },
+        canWrite && null,
+        canWrite && filter !== '' && { text: 'Delete by filter', icon: 'trash', isDanger: true, action: act('deleteByFilter') },
+        canWrite && { text: 'Clear table', icon: 'clear', isDanger: true, action: act('clearTable') },
+        canWrite && { text: 'Drop table', icon: 'trash', isDanger: true, action: act('dropTable') },
+      ]), canWrite && insert);
+  }
+
+  insert() {
+    const names = this.layout.sorted(this.types.keys());
+    const typed = names.map((name) => /** @type {[string, string]} */ ([name, [...this.types.get(name) ?? []][0] ?? 'String']));
+    return this.edit((edits, panel) => edits.insertEntity(panel, typed));
+  }
+
+  // --- How the filter is executed ----------------------------------------------------------------------------------
+
+  /** Explains a filter. An error of the filter that runs is that of the page too, and is shown once. */
+  async explain(/** @type {string} */ filter, /** @type {boolean} */ isOfPage = false) {
+    const scope = this.plan.begin({ ...this.scope.route, filter });
+    if (filter === '') {
+      // There is nothing to say of a table as it is.
+      this.explanation.replaceChildren();
+      return;
+    }
+    const problem = await explain(this.explanation, scope, this.canWrite);
+    if (problem && !isOfPage) {
+      this.refuse(problem, filter);
+    }
+  }
+
   /** Shows an error of the filter below it, and where it is. A filter that somebody still types is only unfinished. */
-  const refuse = (/** @type {Problem} */ problem, /** @type {string} */ text) => {
-    if (document.activeElement === field.input && text !== filter && isUnfinished(text, problem.message)) {
+  refuse(/** @type {Problem} */ problem, /** @type {string} */ text) {
+    const { field, explanation } = this;
+    if (document.activeElement === field.input && text !== this.scope.route.filter && isUnfinished(text, problem.message)) {
       explanation.replaceChildren(element('span', {}, `Not finished. ${problem.hint ?? ''}`));
     } else {
       field.refuse(problem.message);
       explanation.replaceChildren(shown(problem));
     }
-  };
-  let timer = 0;
-  scope.signal.addEventListener('abort', () => clearTimeout(timer));
-  const field = new FilterField(scope.route, {
-    run: (filter) => go({ filter }),
-    changed: (filter) => {
-      clearTimeout(timer);
-      timer = setTimeout(() => attempt(() => explainFilter(filter)), PAUSE);
-    },
-    columns: () => columns,
-    leave: () => now.grid?.go(0, canWrite ? 1 : 0),
-  });
-
-  const panel = () => scope.forPanel();
-  const more = iconButton('more', 'More actions');
-  const count = async () => {
-    const { count } = await scope.call('count_entities', { table, filter: filter || null });
-    say(`${entitiesText(count)}${filter ? ' match the filter' : ''}.`);
-  };
-  const actions = element('div', { class: 'actions', role: 'group', 'aria-label': 'Actions' },
-    picker(layout, () => new Map([...now.types].map(([name, types]) => [name, [...types].join(' or ')])), () => showColumns()),
-    menu(more, 'More actions', [
-      canWrite && { text: 'Import', icon: 'import', action: () => importEntities(panel()) },
-      { text: 'Export', icon: 'export', action: () => exportEntities(panel()) },
-      { text: 'Count exactly', icon: 'count', action: count },
-      canWrite && null,
-      canWrite && filter !== '' && { text: 'Delete by filter', icon: 'trash', isDanger: true, action: () => deleteByFilter(panel()) },
-      canWrite && { text: 'Clear table', icon: 'clear', isDanger: true, action: () => clearTable(panel()) },
-      canWrite && { text: 'Drop table', icon: 'trash', isDanger: true, action: () => dropTable(panel()) },
-    ]),
-    canWrite && insertButton(() => insertEntity(panel())));
-  const selection = element('div', { class: 'selection', role: 'group', 'aria-label': 'Selected entities', hidden: true });
-  const stage = element('div', { class: 'stage fills' }, selection);
-  const pages = element('div', { class: 'pages' });
-  main.classList.add('fills');
-  main.append(element('div', { class: 'toolbar' }, field.element, actions), explanation, stage, pages);
-  if (before?.grid) {
-    before.grid.element.inert = true;
-    stage.append(before.grid.element);
-    before.grid.element.scrollTo(shownBefore);
   }
-  // An error of the filter is that of the page too, and is shown once.
-  const explained = attempt(() => explain(explanation, plan.begin(scope.route), canWrite));
 
-  let page;
-  try {
-    page = await scope.call('query_page', pageOf(scope.route));
-  } catch (error) {
-    before?.grid?.element.remove();
-    if (error instanceof Problem && error.status < 500 && filter !== '') {
-      await explained;
-      refuse(error, filter);
+  // --- The page ----------------------------------------------------------------------------------------------------
+
+  async load(/** @type {View | null} */ before) {
+    const { scope } = this;
+    const old = before?.grid ?? null;
+    const scrolled = old?.scrolled ?? { left: 0, top: 0 };
+    if (old) {
+      old.element.inert = true;
+      this.stage.append(old.element);
+      old.element.scrollTo(scrolled);
+    }
+    const explained = attempt(() => this.explain(scope.route.filter, true));
+    const page = await this.read(old, explained);
+    if (!page) {
       return;
     }
-    throw error;
+    // It stands above the rows, which do not move once they are there.
+    await explained;
+    scope.signal.throwIfAborted();
+    noteReading(this.explanation, scope.route, page);
+    for (const [name, types] of typesOf(page.entities)) {
+      this.types.set(name, new Set([...this.types.get(name) ?? [], ...types]));
+    }
+    this.columns = columnsOf(page.entities, this.types);
+    const grid = this.gridOf(page.entities);
+    this.grid = grid;
+    old?.element.remove();
+    this.stage.append(grid.element);
+    grid.show();
+    if (old && before?.address === this.address) {
+      grid.element.scrollTo(scrolled);
+      grid.at = { row: Math.min(old.at.row, page.entities.length - 1), column: old.at.column };
+      grid.showRows();
+      grid.markCell();
+    }
+    if (page.entities.length === 0) {
+      this.showNothing(page);
+    }
+    this.showPages(page);
   }
-  // It stands above the rows, which do not move once they are there.
-  await explained;
-  scope.signal.throwIfAborted();
-  noteReading(explanation, scope.route, page);
-  const entities = /** @type {Entity[]} */ (page.entities);
-  for (const [name, types] of typesOf(entities)) {
-    now.types.set(name, new Set([...now.types.get(name) ?? [], ...types]));
-  }
-  columns = columnsOf(entities, now.types);
 
-  /** @type {Grid} */
-  const grid = new Grid(entities, layout, {
-    canWrite,
-    open: (entity) => editEntity(panel(), entity.partitionKey, entity.rowKey, canWrite, {
-      at: entities.indexOf(entity), count: entities.length, open: (index) => grid.open(index),
-    }),
-    choose: (chosen) => showSelection(chosen),
-    filter: (condition) => go({ filter: and(field.filter, condition) }),
-    ask: (name) => field.begin(and(field.filter, `${name} `)),
-    arrange: () => showColumns(),
-    edit: (entity, name, type, cell) => closePanel() && editCell(panel(), entity, name, type, cell),
-    whole: async ({ partitionKey, rowKey }, name) => {
-      const entity = await scope.call('get_entity', { table, partitionKey, rowKey });
-      return entity.properties.find((/** @type {[string]} */ [one]) => one === name)?.[2] ?? '';
-    },
-  });
-  addEventListener('panel-closed', () => grid.mark(null), { signal: scope.signal });
+  /**
+   * Reads the page. Returns null if its filter is refused. The old rows stay until there are others.
+   *
+   * @returns {Promise<Page | null>}
+   */
+  async read(/** @type {Grid | null} */ old, /** @type {Promise<void>} */ explained) {
+    const { route } = this.scope;
+    const { table, filter, select, position } = route;
+    const asked = { table, filter: filter || null, select: select || null, top: pageSize(), token: position || null };
+    try {
+      return await this.scope.call('query_page', asked);
+    } catch (error) {
+      const isRefused = error instanceof Problem && error.status >= 400 && error.status < 500;
+      if (isRefused) {
+        old?.element.remove();
+      }
+      if (isRefused && route.filter !== '') {
+        await explained;
+        this.refuse(error, route.filter);
+        return null;
+      }
+      throw error;
+    }
+  }
+
+  gridOf(/** @type {Entity[]} */ entities) {
+    const { scope, canWrite, field } = this;
+    const { table } = scope.route;
+    /** @type {Grid} */
+    const grid = new Grid(entities, this.layout, this.types.keys(), {
+      canWrite,
+      open: (entity) => this.edit((edits, panel) => edits.editEntity(panel, entity.partitionKey, entity.rowKey, canWrite, {
+        at: entities.indexOf(entity), count: entities.length, open: (index) => grid.open(index),
+      })),
+      choose: (chosen) => this.showSelection(grid, chosen),
+      filter: (condition) => go({ filter: and(field.filter, condition) }),
+      ask: (name) => field.begin(and(field.filter, `${name} `)),
+      arrange: () => this.showColumns(),
+      edit: (entity, name, type, cell) => closePanel() && this.edit((edits, panel) => edits.editCell(panel, entity, name, type, cell)),
+      whole: async ({ partitionKey, rowKey }, name) => {
+        const entity = await scope.call('get_entity', { table, partitionKey, rowKey });
+        return entity.properties.find((/** @type {[string]} */ [one]) => one === name)?.[2] ?? '';
+      },
+    });
+    addEventListener('panel-closed', () => grid.mark(null), { signal: scope.signal });
+    return grid;
+  }
 
   /** Shows the columns that the user has chosen, and writes them into the address, for a colleague. */
-  function showColumns() {
-    const all = layout.sorted(now.types.keys());
+  showColumns() {
+    const { layout } = this;
+    const { select: loaded, position } = this.scope.route;
+    const all = layout.sorted(this.types.keys());
     const wanted = all.filter((name) => !layout.hidden.has(name));
     const select = wanted.length === all.length ? '' : wanted.join(',');
-    const loaded = scope.route.select;
     if (loaded === '' || (select !== '' && wanted.every((name) => loaded.split(',').includes(name)))) {
       history.replaceState(null, '', address({ select, position }));
-      grid.show();
+      this.grid?.show();
     } else {
       go({ select });
     }
   }
-  function showSelection(/** @type {Set<Entity>} */ chosen) {
-    selection.hidden = chosen.size === 0;
+
+  showSelection(/** @type {Grid} */ grid, /** @type {Set<Entity>} */ chosen) {
+    this.selection.hidden = chosen.size === 0;
     if (chosen.size > 0) {
-      selection.replaceChildren(element('strong', {}, `${number(chosen.size)} selected`),
+      this.selection.replaceChildren(element('strong', {}, `${number(chosen.size)} selected`),
         button('Copy keys', () => copy(keysOf(chosen), 'The keys are')),
-        button('Delete', () => deleteSelected(panel(), [...chosen]), { class: 'danger' }),
+        button('Delete', () => this.edit((edits, panel) => edits.deleteSelected(panel, [...chosen])), { class: 'danger' }),
         iconButton('close', 'Select none', () => {
           grid.chosen.clear();
           grid.showTicks();
@@ -183,58 +261,38 @@ export async function showEntities(main, scope, canWrite) {
     }
   }
 
-  before?.grid?.element.remove();
-  now.grid = grid;
-  stage.append(grid.element);
-  grid.show();
-  if (before?.address === now.address) {
-    grid.element.scrollTo(shownBefore);
-    const { row, column } = before.grid?.at ?? grid.at;
-    grid.at = { row: Math.min(row, entities.length - 1), column };
-    grid.showRows();
-    grid.markCell();
-  }
-  if (entities.length === 0) {
-    const nothing = element('div', { class: 'nothing' }, element('p', { class: 'quiet' }, page.token
+  showNothing(/** @type {Page} */ { token }) {
+    const { filter, position } = this.scope.route;
+    const nothing = element('div', { class: 'nothing' }, element('p', { class: 'quiet' }, token
       ? 'Nothing found so far. There is more of the table to search.'
       : 'No entities.'));
-    if (filter === '' && !page.token && !position && canWrite) {
+    if (filter === '' && !token && !position && this.canWrite) {
       nothing.append(element('div', { class: 'tools' },
-        button('Insert an entity', () => insertEntity(panel())), button('Import a file', () => importEntities(panel()))));
+        button('Insert an entity', () => this.insert()),
+        button('Import a file', () => this.edit((edits, panel) => edits.importEntities(panel)))));
     }
-    stage.append(nothing);
-    if (filter !== '' && !page.token) {
-      attempt(() => explainNothing(nothing, scope, now.types));
+    this.stage.append(nothing);
+    if (filter !== '' && !token) {
+      attempt(() => explainNothing(nothing, this.scope, this.types));
     }
   }
 
-  const size = element('select', { 'aria-label': 'Entities of a page', onchange: () => {
-    remember('page', Number(size.value));
-    go({});
-  } }, ...SIZES.map((one) => element('option', { value: one, selected: one === pageSize() }, `${one} a page`)));
-  pages.append(element('span', {}, `${entitiesText(entities.length)}${page.token ? ', and there are more' : ''}.`),
-    element('span', { class: 'end' }),
-    labelled('Page', size),
-    ...(position ? [button('First page', () => go({})), button('Back', () => history.back())] : []),
-    ...(page.token ? [button(entities.length ? 'Next page' : 'Search on', () => go({ position: page.token }))] : []));
+  showPages(/** @type {Page} */ { entities, token }) {
+    const size = element('select', { 'aria-label': 'Entities of a page', onchange: () => {
+      remember('page', Number(size.value));
+      go({});
+    } }, ...SIZES.map((one) => element('option', { value: one, selected: one === pageSize() }, `${one} a page`)));
+    this.pages.append(element('span', {}, `${entitiesText(entities.length)}${token ? ', and there are more' : ''}.`),
+      element('span', { class: 'end' }),
+      labelled('Page', size),
+      ...(this.scope.route.position ? [button('First page', () => go({})), button('Back', () => history.back())] : []),
+      ...(token ? [button(entities.length ? 'Next page' : 'Search on', () => go({ position: token }))] : []));
+  }
 }
 
-function insertButton(/** @type {() => unknown} */ action) {
-  const made = button('', action, { class: 'primary', 'aria-label': 'Insert' });
-  made.append(icon('plus'), element('span', {}, 'Insert'));
-  return made;
-}
-
-/**
- * What the filter completes: all properties that were seen, with some of the values of the page.
- *
- * @param {Entity[]} entities
- * @param {Map<string, Set<string>>} types
- * @returns {Map<string, Column>}
- */
-function columnsOf(entities, types) {
-  /** @type {Map<string, Set<string>>} */
-  const values = new Map();
+/** What the filter completes: all properties that were seen, with some of the values of the page. */
+function columnsOf(/** @type {Entity[]} */ entities, /** @type {Map<string, Set<string>>} */ types) {
+  const values = /** @type {Map<string, Set<string>>} */ (new Map());
   const note = (/** @type {string} */ name, /** @type {string | null} */ value) => {
     const some = values.get(name) ?? new Set();
     values.set(name, some);
@@ -255,14 +313,8 @@ function columnsOf(entities, types) {
   return new Map([...keys, ...types].map(([name, types]) => [name, { types, values: [...values.get(name) ?? []] }]));
 }
 
-/**
- * Says why a filter has found nothing, if the first page of the table shows it.
- *
- * @param {HTMLElement} where
- * @param {Scope} scope
- * @param {Map<string, Set<string>>} types that were seen in the table
- */
-async function explainNothing(where, scope, types) {
+/** Says why a filter has found nothing, if the first page of the table shows it. */
+async function explainNothing(/** @type {HTMLElement} */ where, /** @type {Scope} */ scope, /** @type {Map<string, Set<string>>} */ types) {
   const { table, filter } = scope.route;
   const { entities } = await scope.call('query_page', { table, filter: null, select: null, top: 100, token: null });
   if (entities.length === 0) {

@@ -3,10 +3,10 @@
 import { Problem } from './api.js';
 import { paint, partsOfFilter } from './colours.js';
 import { button, element, number, say } from './dom.js';
-import { explanationOf } from './early.js';
+import { tokens } from './filters.js';
 import { go } from './route.js';
 
-/** @typedef {import('./api.js').Scope} Scope */
+/** @import { Scope } from './api.js' */
 /** @typedef {{access: string, key_ranges: string[] | null, residual: string | null, sql: string, plan: string}} Explained */
 
 /** The most ranges on the line. */
@@ -36,19 +36,12 @@ let lately = { what: '', read: 0, returned: 0 };
 /** The page of a filter, without its position. */
 const pageOf = (/** @type {import('./route.js').Route} */ { account, table, filter }) => JSON.stringify([account, table, filter]);
 
-/**
- * Shows it, and returns null. Of a filter that cannot be executed it shows nothing, and returns the error.
- *
- * @param {HTMLElement} where
- * @param {Scope} scope
- * @param {boolean} [canWrite]
- * @returns {Promise<Problem | null>}
- */
-export async function explain(where, scope, canWrite = false) {
+/** Shows it, and returns null. Of a filter that cannot be executed it shows nothing, and returns the error. */
+export async function explain(/** @type {HTMLElement} */ where, /** @type {Scope} */ scope, /** @type {boolean} */ canWrite = false) {
   const { table } = scope.route;
   try {
     /** @type {Explained} */
-    const found = await scope.call('explain_query', explanationOf(scope.route));
+    const found = await scope.call('explain_query', { table, filter: scope.route.filter || null });
     const isScan = ['table scan', 'partition range scan'].includes(found.access);
     const isSlow = isScan && Boolean(found.residual);
     const property = isSlow && canWrite ? await indexable(scope, found.residual ?? '') : null;
@@ -79,14 +72,9 @@ export async function explain(where, scope, canWrite = false) {
   }
 }
 
-/**
- * Notes what a page has read, and shows it beside how its filter is executed.
- *
- * @param {HTMLElement} where
- * @param {import('./route.js').Route} route
- * @param {{entities: unknown[], read: number | null}} page
- */
-export function noteReading(where, route, { entities, read }) {
+/** Notes what a page has read, and shows it beside how its filter is executed. */
+export function noteReading(/** @type {HTMLElement} */ where, /** @type {import('./route.js').Route} */ route,
+  /** @type {{entities: unknown[], read: number | null}} */ { entities, read }) {
   lately = { what: pageOf(route), read: read ?? 0, returned: entities.length };
   showReading(where);
 }
@@ -122,13 +110,8 @@ function meter(/** @type {number} */ part) {
   return element('meter', { min: 0, max: 1, value: part, 'aria-hidden': 'true' });
 }
 
-/**
- * Returns the property of a condition that an index would serve and that has none; or null.
- *
- * @param {Scope} scope
- * @param {string} residual
- */
-async function indexable(scope, residual) {
+/** Returns the property of a condition that an index would serve and that has none; or null. */
+async function indexable(/** @type {Scope} */ scope, /** @type {string} */ residual) {
   const names = conditions(residual).flatMap((condition) => {
     const [, name = ''] = /^([A-Za-z_]\w*) (?:eq|gt|ge|lt|le) /.exec(condition) ?? [];
     return name === '' || ['PartitionKey', 'RowKey', 'Timestamp'].includes(name) ? [] : [name];
@@ -141,27 +124,22 @@ async function indexable(scope, residual) {
   return indexes.some(({ property }) => names.includes(property)) ? null : names[0] ?? null;
 }
 
-/**
- * Returns the conditions that all have to hold.
- *
- * @param {string} filter
- */
-export function conditions(filter) {
-  const words = filter.match(/'(?:[^']|'')*'|[()]|[^\s()']+|\s+/g) ?? [];
-  const parts = [''];
-  let depth = 0;
-  for (const word of words) {
-    depth += Number(word === '(') - Number(word === ')');
-    if (depth === 0 && word === 'or') {
+/** Returns the conditions that all have to hold. */
+export function conditions(/** @type {string} */ filter) {
+  let [begin, depth] = [0, 0];
+  const parts = [];
+  for (const { kind, text, start, end } of tokens(filter)) {
+    depth += Number(kind === '(') - Number(kind === ')');
+    const isTop = depth === 0 && kind === 'word';
+    if (isTop && text === 'or') {
       return [];
     }
-    if (depth === 0 && word === 'and') {
-      parts.push('');
-    } else {
-      parts[parts.length - 1] += word;
+    if (isTop && text === 'and') {
+      parts.push(filter.slice(begin, start).trim());
+      begin = end;
     }
   }
-  return parts.map((part) => part.trim());
+  return [...parts, filter.slice(begin).trim()];
 }
 
 /**
@@ -173,10 +151,9 @@ export function conditions(filter) {
 /**
  * Reads a key range: `[('a','1'), ('a','5'))`, with `-∞` and `+∞` for open ends.
  *
- * @param {string} text
  * @returns {[lower: Bound, upper: Bound] | null}
  */
-export function rangeOf(text) {
+export function rangeOf(/** @type {string} */ text) {
   const bound = /\('((?:[^']|'')*)',(?:'((?:[^']|'')*)'|[-+]∞)\)|[-+]∞/gs;
   const [lower, upper, ...more] = [...text.matchAll(bound)];
   if (!lower || !upper || more.length > 0) {
@@ -192,12 +169,8 @@ export function rangeOf(text) {
 const named = (/** @type {NonNullable<Bound>} */ { key, row }) => (
   row === null ? key || '(empty)' : `${key || '(empty)'} / ${row || '(empty)'}`);
 
-/**
- * The line of all keys, from the first to the last one, with the ranges that are read.
- *
- * @param {string[]} texts
- */
-function line(texts) {
+/** The line of all keys, from the first to the last one, with the ranges that are read. */
+function line(/** @type {string[]} */ texts) {
   const ranges = texts.map(rangeOf).filter((range) => range !== null);
   if (texts.length === 0 || ranges.length !== texts.length) {
     return '';
@@ -207,8 +180,7 @@ function line(texts) {
     const isWithin = lower !== null && upper !== null && lower.key === upper.key;
     const isPoint = isWithin && lower.row !== null && upper.row === lower.row;
     const isPartition = isWithin && lower.row === null && upper.row === null;
-    /** @type {string[]} */
-    const texts = [];
+    const texts = /** @type {string[]} */ ([]);
     if (isPoint || isPartition) {
       texts.push(named(lower));
     } else if (lower !== null || upper !== null) {

@@ -22,11 +22,7 @@ function keptFilters() {
 
 /** The filters of one table that the browser keeps. */
 class EarlierFilters {
-  /**
-   * @param {string} account
-   * @param {string} table
-   */
-  constructor(account, table) {
+  constructor(/** @type {string} */ account, /** @type {string} */ table) {
     this.account = account;
     this.table = table;
   }
@@ -39,13 +35,9 @@ class EarlierFilters {
     return keptFilters().filter((one) => this.isOwn(one));
   }
 
-  /**
-   * Puts a filter to the front, saved or not, or forgets it.
-   *
-   * @param {string} filter
-   * @param {boolean | null} isSaved null forgets it; undefined leaves it as it is
-   */
-  put(filter, isSaved = this.own().some((one) => one.filter === filter && one.isSaved)) {
+  /** Puts a filter to the front, saved or not, or as it is; null forgets it. */
+  put(/** @type {string} */ filter,
+    /** @type {boolean | null} */ isSaved = this.own().some((one) => one.filter === filter && one.isSaved)) {
     const rest = keptFilters().filter((one) => !(this.isOwn(one) && one.filter === filter));
     const first = isSaved === null ? [] : [{ account: this.account, table: this.table, filter, isSaved }];
     let ofTable = 0;
@@ -73,8 +65,7 @@ export class FilterField {
     this.marks = element('div', { class: 'marks mono', 'aria-hidden': 'true' });
     this.list = element('ul', {
       id: 'completions', class: 'menu completions', popover: 'manual', role: 'listbox', 'aria-label': 'Completions' });
-    /** @type {import('./filters.js').Completion[]} */
-    this.items = [];
+    this.items = /** @type {import('./filters.js').Completion[]} */ ([]);
     this.from = 0;
     this.active = -1;
     this.clear = iconButton('close', 'Clear the filter', () => {
@@ -101,13 +92,8 @@ export class FilterField {
     return this.input.value.trim();
   }
 
-  /**
-   * Writes a filter that the user goes on with.
-   *
-   * @param {string} filter
-   * @param {number} [caret]
-   */
-  begin(filter, caret = filter.length) {
+  /** Writes a filter that the user goes on with. */
+  begin(/** @type {string} */ filter, /** @type {number} */ caret = filter.length) {
     this.input.value = filter;
     this.input.focus();
     this.input.setSelectionRange(caret, caret);
@@ -122,7 +108,7 @@ export class FilterField {
     this.actions.run(this.filter);
   }
 
-  // --- Errors -------------------------------------------------------------------------------------------------------------------
+  // --- Errors ------------------------------------------------------------------------------------------------------
 
   /** Marks the place of an error. */
   refuse(/** @type {string} */ message) {
@@ -151,7 +137,7 @@ export class FilterField {
     this.marks.scrollLeft = this.input.scrollLeft;
   }
 
-  // --- Completions --------------------------------------------------------------------------------------------------------------
+  // --- Completions -------------------------------------------------------------------------------------------------
 
   /** Shows what can stand at the caret. */
   complete() {
@@ -253,7 +239,7 @@ export class FilterField {
     event.preventDefault();
   }
 
-  // --- The earlier filters -----------------------------------------------------------------------------------------------------
+  // --- The earlier filters -----------------------------------------------------------------------------------------
 
   /** A button with the saved filters of the table, and the last ones. */
   history() {

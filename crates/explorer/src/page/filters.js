@@ -15,11 +15,8 @@ const LITERAL = /(?<literal>[A-Za-z]*'(?:[^']|'')*(?<close>'?)|[+-]?\d[\w.]*(?:(
 const WORD = /(?<word>[\p{L}_@][\p{L}\p{N}_]*)/u;
 const TOKEN = new RegExp(`${LITERAL.source}|${WORD.source}|(?<bracket>[()])|\\S`, 'gsu');
 
-/**
- * @param {string} text
- * @returns {Token[]}
- */
-export function tokens(text) {
+/** @returns {Token[]} */
+export function tokens(/** @type {string} */ text) {
   return [...text.matchAll(TOKEN)].map((match) => {
     const { literal, close, word, bracket } = match.groups ?? {};
     const kind = literal !== undefined ? 'literal' : word !== undefined ? 'word' : bracket === '(' || bracket === ')' ? bracket : 'other';
@@ -30,10 +27,8 @@ export function tokens(text) {
 /**
  * Returns what comes behind tokens: a comparison, an operator, what is compared, or `and` and `or`. The first token that cannot stand
  * where it stands is `wrong`.
- *
- * @param {Token[]} list
  */
-export function after(list) {
+export function after(/** @type {Token[]} */ list) {
   /** @type {'term' | 'operator' | 'operand' | 'connective'} */
   let state = 'term';
   let property = '';
@@ -67,12 +62,8 @@ export function after(list) {
 /**
  * Returns which part of a filter an error is about: the place is in its message (semantics 6.4), in UTF-16 units of the text without
  * the spaces around it. The end of the text is empty: something is missing there.
- *
- * @param {string} text
- * @param {string} message
- * @returns {[start: number, end: number] | null}
  */
-export function fault(text, message) {
+export function fault(/** @type {string} */ text, /** @type {string} */ message) {
   const place = /at (?:position (\d+)|'(\d+)') in '/.exec(message);
   if (place === null) {
     return null;
@@ -96,13 +87,8 @@ export function isUnfinished(/** @type {string} */ text, /** @type {string} */ m
   return text.trim() !== '' && (tokens(text).at(-1)?.isOpen || fault(text, message)?.[0] === text.trimEnd().length);
 }
 
-/**
- * Returns a value as a literal of filters, or null if there is none.
- *
- * @param {string} type without its prefix
- * @param {string} value
- */
-export function literal(type, value) {
+/** Returns a value as a literal of filters, or null if there is none. */
+export function literal(/** @type {string} */ type, /** @type {string} */ value) {
   switch (type) {
     case 'String': return `'${value.replaceAll("'", "''")}'`;
     case 'Int64': return `${value}L`;
@@ -114,13 +100,8 @@ export function literal(type, value) {
   }
 }
 
-/**
- * Returns a filter with one more condition.
- *
- * @param {string} filter
- * @param {string} condition
- */
-export function and(filter, condition) {
+/** Returns a filter with one more condition. */
+export function and(/** @type {string} */ filter, /** @type {string} */ condition) {
   const hasOr = tokens(filter).some(({ kind, text }) => kind === 'word' && text === 'or');
   return filter === '' ? condition : `${hasOr ? `(${filter})` : filter} and ${condition}`;
 }
@@ -128,11 +109,9 @@ export function and(filter, condition) {
 /**
  * Returns what can stand at the caret, and where the part begins that it replaces.
  *
- * @param {string} text up to the caret
- * @param {Map<string, Column>} columns
  * @returns {{from: number, items: Completion[]}}
  */
-export function completions(text, columns) {
+export function completions(/** @type {string} */ text, /** @type {Map<string, Column>} */ columns) {
   const list = tokens(text);
   const last = list.at(-1);
   const typed = last?.end === text.length && (last.kind === 'word' || last.kind === 'literal') ? last : null;
@@ -159,13 +138,8 @@ export function completions(text, columns) {
   return { from: typed?.start ?? text.length, items: items.some((one) => one.text.toLowerCase() === begun) ? [] : items };
 }
 
-/**
- * What a property can be compared with: values of the page, then the form of its types.
- *
- * @param {Column | undefined} column
- * @returns {Completion[]}
- */
-function operands(column) {
+/** What a property can be compared with: values of the page, then the form of its types. */
+function operands(/** @type {Column | undefined} */ column) {
   const values = (column?.values ?? []).map((text) => ({ text, note: 'on this page' }));
   const ago = (/** @type {number} */ hours, /** @type {string} */ note) => ({
     text: `datetime'${new Date(Date.now() - hours * 3_600_000).toISOString().slice(0, 19)}Z'`, note });

@@ -7,9 +7,8 @@ import { literal } from './filters.js';
 import { icon } from './icons.js';
 import { openMenu } from './menu.js';
 
-/** @typedef {import('./api.js').Entity} Entity */
-/** @typedef {import('./api.js').Property} Property */
-/** @typedef {import('./columns.js').Columns} Columns */
+/** @import { Entity, Property } from './api.js' */
+/** @import { Columns } from './columns.js' */
 /** @typedef {{name: string, types: string[], isKey: boolean}} Column */
 
 /** Rows beyond those that can be seen: of the first ones there are few, so that they are soon there. */
@@ -20,8 +19,9 @@ const [LEAST, MOST] = [72, 320];
 const CHECK = 36;
 const STEP = 16;
 
-/** The keys and the Timestamp come first, whatever the order of the others. */
+/** The keys come first and the Timestamp last, whatever the order of the others. On a small window the keys leave room for these. */
 const KEYS = [['PartitionKey', 'String'], ['RowKey', 'String'], ['Timestamp', 'DateTime']];
+const [SMALL, KEY_OF_SMALL] = [768, 96];
 
 const short = (/** @type {string} */ type) => type.replace('Edm.', '');
 const pen = document.createElement('canvas').getContext('2d');
@@ -34,21 +34,16 @@ function moment(/** @type {string} */ text) {
     [time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(':')}`;
 }
 
-/**
- * Returns the properties of entities, each with its types.
- *
- * @param {Entity[]} entities
- * @returns {Map<string, Set<string>>}
- */
-export function typesOf(entities) {
-  const found = new Map();
-  for (const { properties } of entities) {
-    for (const [name, type] of properties) {
-      const types = found.get(name) ?? new Set();
-      found.set(name, types.add(short(type)));
-    }
+/** Returns the properties of entities, each with its types: those first that most entities have, then as they are first seen. */
+export function typesOf(/** @type {Entity[]} */ entities) {
+  const found = /** @type {Map<string, {count: number, types: Set<string>}>} */ (new Map());
+  for (const [name, type] of entities.flatMap(({ properties }) => properties)) {
+    const one = found.get(name) ?? { count: 0, types: new Set() };
+    one.count += 1;
+    one.types.add(short(type));
+    found.set(name, one);
   }
-  return found;
+  return new Map([...found].sort((a, b) => b[1].count - a[1].count).map(([name, { types }]) => [name, types]));
 }
 
 /** A text in a box of its own, so that no direction of writing gets out of it. An empty one can be seen. */
@@ -74,9 +69,10 @@ export class Grid {
   /**
    * @param {Entity[]} entities
    * @param {Columns} columns
+   * @param {Iterable<string>} names the properties of the table that were seen, in their order
    * @param {object} actions
    * @param {boolean} actions.canWrite
-   * @param {(entity: Entity) => Promise<void>} actions.open
+   * @param {(entity: Entity) => Promise<unknown>} actions.open
    * @param {(chosen: Set<Entity>) => void} actions.choose
    * @param {(condition: string) => void} actions.filter
    * @param {(name: string) => void} actions.ask begins a condition on a property
@@ -84,18 +80,16 @@ export class Grid {
    * @param {(entity: Entity, name: string) => Promise<string>} actions.whole the whole of a value that is cut
    * @param {(entity: Entity, name: string, type: string, cell: HTMLElement) => unknown} actions.edit a value, at its cell
    */
-  constructor(entities, columns, actions) {
+  constructor(entities, columns, names, actions) {
     this.entities = entities;
     this.layout = columns;
     this.actions = actions;
-    /** @type {Set<Entity>} */
-    this.chosen = new Set();
-    /** @type {Entity | null} */
-    this.opened = null;
+    this.chosen = /** @type {Set<Entity>} */ (new Set());
+    this.opened = /** @type {Entity | null} */ (null);
     this.values = entities.map(({ properties }) => new Map(properties.map((property) => [property[0], property])));
     this.types = typesOf(entities);
-    /** @type {Column[]} */
-    this.columns = [];
+    this.names = [...names].filter((name) => this.types.has(name));
+    this.columns = /** @type {Column[]} */ ([]);
     /** The number of columns before those of the entities: that of the check boxes. */
     this.offset = actions.canWrite ? 1 : 0;
     /** The cell that Tab reaches: row -1 is the head. */
@@ -106,8 +100,7 @@ export class Grid {
     this.last = 0;
     this.all = element('input', { type: 'checkbox', 'aria-label': 'Select all', tabindex: '-1', onchange: () => this.tickAll() });
     this.lastTicked = 0;
-    /** @type {Map<number, HTMLTableRowElement>} */
-    this.rows = new Map();
+    this.rows = /** @type {Map<number, HTMLTableRowElement>} */ (new Map());
     this.body = element('tbody');
     this.head = element('thead');
     this.widths = element('colgroup');
@@ -130,10 +123,10 @@ export class Grid {
 
   /** Makes head and rows, and makes them anew after a change of the columns. The grid is in the page then. */
   show() {
-    const names = this.layout.sorted(this.types.keys()).filter((name) => !this.layout.hidden.has(name));
-    this.columns = [
-      ...KEYS.map(([name = '', type = '']) => ({ name, types: [type], isKey: true })),
-      ...names.map((name) => ({ name, types: [...(this.types.get(name) ?? [])].sort(), isKey: false }))];
+    const names = this.layout.sorted(this.names).filter((name) => !this.layout.hidden.has(name));
+    const keys = KEYS.map(([name = '', type = '']) => ({ name, types: [type], isKey: true }));
+    const others = names.map((name) => ({ name, types: [...(this.types.get(name) ?? [])].sort(), isKey: false }));
+    this.columns = [...keys.slice(0, 2), ...others, ...keys.slice(2)];
     this.at.column = Math.min(this.at.column, this.columns.length + this.offset - 1);
     this.table.setAttribute('aria-colcount', String(this.columns.length + this.offset));
     this.head.replaceChildren(element('tr', { 'aria-rowindex': '1' },
@@ -147,11 +140,7 @@ export class Grid {
     this.showTicks();
   }
 
-  /**
-   * @param {Column} column
-   * @param {number} index
-   */
-  headOf({ name, types, isKey }, index) {
+  headOf(/** @type {Column} */ { name, types, isKey }, /** @type {number} */ index) {
     const grip = element('span', { class: 'width', draggable: 'true', 'aria-hidden': 'true', title: 'Drag to change the width' });
     // The head is dragged to another place, and its edge is not.
     grip.addEventListener('dragstart', (event) => {
@@ -170,16 +159,16 @@ export class Grid {
       element('span', { class: 'name' }, isKey && name !== 'Timestamp' && icon('key'), element('bdi', {}, name), ' ',
         !isKey && element('small', {}, types.join(' or '))), grip);
     if (!isKey) {
-      this.layout.carry(made, name, () => this.layout.sorted(this.types.keys()), () => this.actions.arrange());
+      this.layout.carry(made, name, () => this.layout.sorted(this.names), () => this.actions.arrange());
     }
     return made;
   }
 
   /** The width that the head and the longest value of the page ask for. */
   widthOf(/** @type {Column} */ { name, types, isKey }) {
-    const own = this.layout.widths.get(name);
-    if (own !== undefined) {
-      return Math.max(NARROWEST, Math.min(WIDEST, own));
+    const chosen = this.layout.widths.get(name);
+    if (chosen !== undefined) {
+      return Math.max(NARROWEST, Math.min(WIDEST, chosen));
     }
     let longest = '';
     for (const [index, entity] of this.entities.entries()) {
@@ -188,18 +177,22 @@ export class Grid {
         longest = shown;
       }
     }
-    const font = getComputedStyle(document.body);
-    const measured = (/** @type {string} */ text, /** @type {string} */ size) => {
+    const { fontFamily, fontSize } = getComputedStyle(document.body);
+    const measured = (/** @type {string} */ text, /** @type {string} */ font) => {
       if (pen === null) {
         return 8 * text.length;
       }
-      pen.font = `500 ${size} ${font.fontFamily}`;
+      pen.font = font;
       return pen.measureText(text.slice(0, 200)).width;
     };
+    const own = `500 ${fontSize} ${fontFamily}`;
+    const mono = `400 12px ${getComputedStyle(document.documentElement).getPropertyValue('--mono')}`;
     const type = isKey ? '' : ` ${types.join(' or ')}`;
-    const head = measured(name, font.fontSize) + measured(type, '11px') + (isKey ? 56 : 36);
-    const content = measured(longest, font.fontSize) + 28 + (types.length > 1 ? 56 : 0);
-    return Math.ceil(Math.max(LEAST, Math.min(MOST, Math.max(head, content))));
+    const head = measured(name, own) + measured(type, `500 11px ${fontFamily}`) + (isKey ? 56 : 36);
+    const isMono = types.some((one) => one === 'Guid' || one === 'Binary');
+    const content = measured(longest, isMono ? mono : own) + 28 + (types.length > 1 ? 56 : 0);
+    const most = isKey && name !== 'Timestamp' && innerWidth <= SMALL ? KEY_OF_SMALL : MOST;
+    return Math.ceil(Math.max(LEAST, Math.min(most, Math.max(head, content))));
   }
 
   setWidths() {
@@ -212,16 +205,12 @@ export class Grid {
     }));
     this.table.style.width = `${total}px`;
     // Where the keys stand still.
-    const [check, key] = [this.offset ? CHECK : 0, widths[this.offset] ?? 0];
+    const [check, key] = [this.offset && innerWidth > SMALL ? CHECK : 0, widths[this.offset] ?? 0];
     this.table.style.setProperty('--first', `${check}px`);
     this.table.style.setProperty('--second', `${check + key}px`);
   }
 
-  /**
-   * @param {PointerEvent} event
-   * @param {string} name
-   */
-  drag(event, name) {
+  drag(/** @type {PointerEvent} */ event, /** @type {string} */ name) {
     const before = /** @type {HTMLElement} */ (event.currentTarget).closest('th')?.offsetWidth ?? 0;
     follow(event, (way) => {
       this.layout.widths.set(name, Math.max(NARROWEST, Math.min(WIDEST, before + way)));
@@ -229,13 +218,8 @@ export class Grid {
     }, () => this.layout.keep());
   }
 
-  /**
-   * Changes the width of a column, or gives it that of its content.
-   *
-   * @param {string} name
-   * @param {number | null} by
-   */
-  resize(name, by) {
+  /** Changes the width of a column, or gives it that of its content. */
+  resize(/** @type {string} */ name, /** @type {number | null} */ by) {
     const column = this.columns.find((one) => one.name === name);
     if (by === null || !column) {
       this.layout.widths.delete(name);
@@ -268,8 +252,7 @@ export class Grid {
         this.rows.delete(index);
       }
     }
-    /** @type {Element | null} */
-    let next = null;
+    let next = /** @type {Element | null} */ (null);
     for (let index = last - 1; index >= first; index -= 1) {
       let row = this.rows.get(index);
       if (!row) {
@@ -302,10 +285,10 @@ export class Grid {
     },
     this.actions.canWrite && element('td', { class: 'check' }, box),
     element('td', { class: 'key', title: partitionKey }, open),
-    element('td', { class: 'key', title: rowKey, ...place(1) }, text(rowKey)),
-    element('td', { class: 'quiet', title: timestamp, ...place(2) }, keyText(entity, 'Timestamp')),
-    ...this.columns.slice(KEYS.length).map(({ name, types }, column) => this.cellOf(
-      this.values[index]?.get(name), types.length > 1, place(column + KEYS.length))));
+    ...this.columns.slice(1).map(({ name, types, isKey }, column) => (isKey
+      ? element('td', { class: name === 'RowKey' ? 'key' : 'quiet', title: name === 'RowKey' ? rowKey : timestamp, ...place(column + 1) },
+        text(keyText(entity, name)))
+      : this.cellOf(this.values[index]?.get(name), types.length > 1, place(column + 1)))));
   }
 
   /**
@@ -325,7 +308,7 @@ export class Grid {
       isMixed && element('small', {}, short(type)));
   }
 
-  // --- The cell that has the focus ----------------------------------------------------------------------------------------------
+  // --- The cell that has the focus ---------------------------------------------------------------------------------
 
   /** The element of a cell that takes the focus. */
   cell({ row, column } = this.at) {
@@ -352,13 +335,8 @@ export class Grid {
     this.showRows();
   }
 
-  /**
-   * Goes to a cell.
-   *
-   * @param {number} row
-   * @param {number} column
-   */
-  go(row, column) {
+  /** Goes to a cell. */
+  go(/** @type {number} */ row, /** @type {number} */ column) {
     const last = this.columns.length + this.offset - 1;
     this.at = { row: Math.max(-1, Math.min(row, this.entities.length - 1)), column: Math.max(0, Math.min(column, last)) };
     this.reveal(this.at.row);
@@ -428,7 +406,7 @@ export class Grid {
     }
   }
 
-  // --- What one does with rows and cells ----------------------------------------------------------------------------------------------
+  // --- What one does with rows and cells ---------------------------------------------------------------------------
 
   /** @param {number} index */
   async open(index) {
@@ -452,14 +430,8 @@ export class Grid {
     }
   }
 
-  /**
-   * Ticks a row, or all rows from the last ticked one on.
-   *
-   * @param {number} index
-   * @param {boolean} isTicked
-   * @param {boolean} isRange
-   */
-  tick(index, isTicked, isRange) {
+  /** Ticks a row, or all rows from the last ticked one on. */
+  tick(/** @type {number} */ index, /** @type {boolean} */ isTicked, /** @type {boolean} */ isRange) {
     if (!this.actions.canWrite) {
       return;
     }
@@ -509,7 +481,7 @@ export class Grid {
     };
     const move = (/** @type {'back' | 'forward'} */ icon, /** @type {string} */ where, /** @type {number} */ by) => {
       const other = shown[shown.indexOf(name) + by];
-      const names = this.layout.sorted(this.types.keys());
+      const names = this.layout.sorted(this.names);
       return !isKey && other !== undefined && { icon, text: `Move ${where}`, action: () => {
         this.layout.move(names, name, names.indexOf(other));
         arrange(by);
@@ -524,7 +496,9 @@ export class Grid {
         this.layout.hidden.add(name);
         this.layout.keep();
         arrange(0);
-      } }]);
+      } },
+      // The place where one looks for sorting.
+      null, { note: 'Rows are in the order of their keys. The service has no other order.' }]);
   }
 
   /** @param {MouseEvent} event */
@@ -617,11 +591,7 @@ export class Grid {
       { icon: 'forward', key: 'Enter', text: 'Open the entity', action: () => this.open(row) }]);
   }
 
-  /**
-   * @param {number} row
-   * @param {number} column
-   */
-  async copyCell(row, column) {
+  async copyCell(/** @type {number} */ row, /** @type {number} */ column) {
     this.at = { row, column };
     const found = this.value();
     if (found) {

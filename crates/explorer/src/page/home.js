@@ -1,26 +1,21 @@
-// The first page: the tables of an account as cards, what is asked of them now, and how a program gets at them.
+// The first page: how a program gets at the tables of an account, what is asked of them now, and all of them in a list.
 
-import { button, bytes, element, number, say, shown } from './dom.js';
+import { button, bytes, element, number, say, shown, sortedTable } from './dom.js';
 import { icon } from './icons.js';
-import { drawLoad, hotPartitions, requestsOf, watch } from './plots.js';
+import { drawLoad, hotPartitions, rateText, requestsOf, watch } from './plots.js';
 import { address, go } from './route.js';
 import { SAMPLE } from './sample.js';
 import { allTables, newTable } from './tables.js';
 
-/** @typedef {import('./api.js').Scope} Scope */
-/** @typedef {import('./plots.js').Sample} Sample */
+/** @import { Scope } from './api.js' */
+/** @import { Table } from './tables.js' */
 
-/** The most cards. All tables stand in the list beside them. */
-const CARDS = 60;
 /** What stands in a connection string for a key that only the gateway knows. */
 const UNKNOWN = 'KEY';
+/** The partitions beside the plots. */
+const HOT = 6;
 
-/**
- * @param {HTMLElement} main
- * @param {Scope} scope
- * @param {boolean} canWrite
- */
-export async function showHome(main, scope, canWrite) {
+export async function showHome(/** @type {HTMLElement} */ main, /** @type {Scope} */ scope, /** @type {boolean} */ canWrite) {
   const [tables, known] = await Promise.all([allTables(scope), scope.hello()]);
   const { account } = scope.route;
   main.classList.add('home');
@@ -32,51 +27,59 @@ export async function showHome(main, scope, canWrite) {
       canWrite && element('div', { class: 'tools' },
         button('New table', () => newTable(scope.forPanel()), { class: 'primary' }),
         button('Load sample data', () => loadSample(scope)))),
-    connect(account, known));
+    connect(account, known, true));
     return;
   }
-  const cards = tables.slice(0, CARDS).map((table) => ({ table, ...card(table) }));
-  const plots = element('div', { class: 'plots' });
   const hot = element('section', { class: 'card', 'aria-labelledby': 'hot' });
-  const hotHead = element('h2', { id: 'hot' }, 'Hot partitions');
-  main.append(element('div', { class: 'cards' }, ...cards.map(({ made }) => made)),
-  element('p', { class: 'quiet', hidden: tables.length <= CARDS }, `and ${number(tables.length - CARDS)} more tables`),
-  element('h2', {}, 'Load of the gateway'), plots,
-  element('div', { class: 'columns' }, hot, connect(account, known)));
+  const hotHead = element('h2', { id: 'hot' }, 'Most requested partitions');
+  const plots = element('div', { class: 'plots', 'data-columns': '3' }, hot);
+  const list = listOf(account, tables);
+  main.append(connect(account, known, false), plots, list.element);
   await watch(scope, (samples) => {
     drawLoad(plots);
-    hot.replaceChildren(hotHead, element('p', { class: 'quiet' }, 'Recent requests of the partitions that are asked for most.'),
-      hotPartitions(samples, account));
-    for (const { table, requests } of cards) {
-      const { rate, curve } = requestsOf(account, table.name);
-      const words = `${rate < 10 ? rate.toFixed(1) : number(Math.round(rate))} requests a second`;
-      requests.replaceChildren(...(rate === 0 ? [] : [words, curve || '']));
+    hot.replaceChildren(hotHead, hotPartitions(samples, account, HOT));
+    list.show();
+  }, (error) => hot.replaceChildren(hotHead, shown(error)));
+}
+
+/** The tables as a list that can be searched and sorted. */
+function listOf(/** @type {string} */ account, /** @type {Table[]} */ tables) {
+  const search = element('input', { type: 'search', placeholder: 'Find a table', 'aria-label': 'Find a table in the list' });
+  const counted = element('span', { class: 'quiet', role: 'status' });
+  const list = sortedTable('Tables', {
+    name: { text: 'Table', name: (/** @type {Table} */ { name }) => name.toLowerCase() },
+    entities: { text: 'Entities', size: ({ estimate }) => estimate ?? -1 },
+    bytes: { text: 'Size', size: ({ bytes }) => bytes ?? -1 },
+    indexes: { text: 'Indexes', size: ({ indexes }) => indexes },
+    requests: { text: 'Requests a second', size: ({ name }) => requestsOf(account, name).rate },
+    'of-curve': { text: '' },
+  }, 'name', (table) => rowOf(account, table));
+  const show = () => {
+    const found = tables.filter(({ name }) => name.toLowerCase().includes(search.value.toLowerCase()));
+    counted.textContent = found.length === tables.length ? number(tables.length) : `${number(found.length)} of ${number(tables.length)}`;
+    // A row below the pointer or the focus is not replaced.
+    if (!list.element.querySelector('tbody :is(:hover, :focus)')) {
+      list.show(found);
     }
-  }, (error) => plots.replaceChildren(shown(error)));
+  };
+  search.addEventListener('input', show);
+  list.show(tables);
+  show();
+  return { show, element: element('section', { class: 'tables-list', 'aria-label': 'All tables' },
+    element('div', { class: 'tools' }, element('h2', {}, 'Tables'), counted, search), list.element) };
 }
 
-/** @param {import('./tables.js').Table} table */
-function card({ name, estimate, bytes: size, indexes }) {
-  const requests = element('span', { class: 'requests-now', title: 'On the partitions that are asked for most' });
-  const count = estimate === null
-    ? [element('strong', { class: 'figure' }, '–'), element('span', {}, 'not analysed yet')]
-    : [element('strong', { class: 'figure' }, `≈ ${short(estimate)}`), element('span', {}, 'entities')];
-  const made = element('a', {
-    class: 'card table-card', href: address({ table: name, view: 'entities', filter: '', select: '' }),
-    title: estimate === null ? name : `${name}: PostgreSQL estimated ${number(estimate)} entities when it analysed the table`,
-  },
-  element('span', { class: 'name' }, icon('table'), element('bdi', {}, name)),
-  element('span', { class: 'count' }, ...count),
-  element('span', { class: 'facts' },
-    element('span', {}, size === null ? 'size unknown' : bytes(size)),
-    element('span', {}, `${indexes === 0 ? 'no' : number(indexes)} index${indexes === 1 ? '' : 'es'}`)),
-  requests);
-  return { made, requests };
-}
-
-/** A large number in a few characters. */
-function short(/** @type {number} */ count) {
-  return count < 100_000 ? number(count) : Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 }).format(count);
+function rowOf(/** @type {string} */ account, /** @type {Table} */ { name, estimate, bytes: size, indexes }) {
+  const { rate, curve } = requestsOf(account, name);
+  return element('tr', {},
+    element('th', { scope: 'row' }, element('a', { href: address({ table: name, view: 'entities', filter: '', select: '' }), title: name },
+      icon('table'), element('bdi', {}, name))),
+    element('td', { class: 'entities', title: 'As PostgreSQL has counted or estimated it' },
+      estimate === null ? 'unknown' : `${estimate === 0 ? '' : '≈ '}${number(estimate)}`),
+    element('td', { class: 'bytes' }, size === null ? 'unknown' : bytes(size)),
+    element('td', { class: 'indexes' }, indexes === 0 ? '–' : number(indexes)),
+    element('td', { class: 'requests' }, rate === 0 ? '–' : rateText(rate)),
+    element('td', { class: 'of-curve' }, curve));
 }
 
 /** A button that copies a text, and says so. */
@@ -91,13 +94,9 @@ export function copyButton(/** @type {string} */ label, /** @type {() => string}
   return made;
 }
 
-/**
- * How a program connects.
- *
- * @param {string} account
- * @param {{clients: string, keys: Record<string, string>}} known
- */
-function connect(account, { clients, keys }) {
+/** How a program connects. */
+function connect(/** @type {string} */ account, /** @type {{clients: string, keys: Record<string, string>}} */ { clients, keys },
+  /** @type {boolean} */ isOpen) {
   const key = keys[account] ?? UNKNOWN;
   const connection = [
     `DefaultEndpointsProtocol=${clients.split(':')[0]}`, `AccountName=${account}`, `AccountKey=${key}`,
@@ -117,13 +116,14 @@ function connect(account, { clients, keys }) {
   };
   choose(names[0] ?? '');
   return element('section', { class: 'card connect', 'aria-labelledby': 'connect' },
-    element('h2', { id: 'connect' }, 'Connect a program'),
-    element('div', { class: 'joined' }, field, copyButton('Copy the connection string', () => connection)),
+    element('div', { class: 'joined' }, element('h2', { id: 'connect' }, 'Connect a program'), field,
+      copyButton('Copy the connection string', () => connection)),
     key === UNKNOWN && element('p', { class: 'quiet' },
       'The explorer does not know the key of this account. It is in the configuration of the gateway.'),
-    element('div', { class: 'code-head' }, element('div', { class: 'segments', role: 'group', 'aria-label': 'Language' }, ...choices),
-      copyButton('Copy the lines', () => code.textContent ?? '')),
-    code);
+    element('details', { open: isOpen }, element('summary', {}, 'First lines'),
+      element('div', { class: 'code-head' }, element('div', { class: 'segments', role: 'group', 'aria-label': 'Language' }, ...choices),
+        copyButton('Copy the lines', () => code.textContent ?? '')),
+      code));
 }
 
 /**
@@ -164,12 +164,8 @@ SELECT create_property_index('People', 'Age');
 SELECT * FROM query_entities('People', $$Age gt 30$$);`,
 };
 
-/**
- * Makes two small tables with entities.
- *
- * @param {Scope} scope
- */
-async function loadSample(scope) {
+/** Makes two small tables with entities. */
+async function loadSample(/** @type {Scope} */ scope) {
   for (const { table, entities, index } of SAMPLE) {
     await scope.step('create_table', { table });
     const part = entities.map((entity) => `${JSON.stringify(entity)}\n`).join('');

@@ -36,12 +36,8 @@ const PATHS = /** @type {const} */ ({
 
 /** @typedef {keyof typeof PATHS} Icon */
 
-/**
- * An icon. It says nothing to screen readers: the text or the label beside it does.
- *
- * @param {Icon} name
- */
-export function icon(name) {
+/** An icon. It says nothing to screen readers: the text or the label beside it does. */
+export function icon(/** @type {Icon} */ name) {
   const isDots = name === 'more' || name === 'grip';
   return svg('svg', { class: isDots ? 'icon dots' : 'icon', viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('path', { d: PATHS[name] }));
 }

@@ -7,18 +7,13 @@ import { closePanel, openPanel } from './panel.js';
 import { go } from './route.js';
 import { TYPES } from './values.js';
 
-/** @typedef {import('./api.js').Scope} Scope */
+/** @import { Scope } from './api.js' */
 /** @typedef {{name: string, type: string | null}} Column */
 /**
- * @typedef {object} Preview
- * @property {'lines' | 'document' | 'csv'} form
- * @property {string} delimiter
- * @property {boolean} hasKeys
- * @property {Column[]} columns
- * @property {boolean} hasMoreColumns whether there are columns that an import with a mapping leaves out
- * @property {(string | null)[][]} rows
- * @property {number} read
- * @property {boolean} isWhole whether the preview has read to the end
+ * An import with a mapping leaves more columns out, if there are. The preview is whole if it has read to the end.
+ *
+ * @typedef {{form: 'lines' | 'document' | 'csv', delimiter: string, hasKeys: boolean, columns: Column[], hasMoreColumns: boolean,
+ *   rows: (string | null)[][], read: number, isWhole: boolean}} Preview
  */
 
 /** The number of characters of a file that its preview has, and the first call of its import. */
@@ -32,12 +27,8 @@ const KEYS = {
   RowKey: /^(?:row_?key|rk|id|_id|key|uuid|guid|code|number|name)$/i,
 };
 
-/**
- * The texts of a file, in UTF-8 or UTF-16. A compressed one is unpacked.
- *
- * @param {File} file
- */
-async function* textsOf(file) {
+/** The texts of a file, in UTF-8 or UTF-16. A compressed one is unpacked. */
+async function* textsOf(/** @type {File} */ file) {
   const stream = /\.gz$/i.test(file.name) ? file.stream().pipeThrough(new DecompressionStream('gzip')) : file.stream();
   const [first = 0, second = 0] = new Uint8Array(await file.slice(0, 2).arrayBuffer());
   // As the copy program tells it: by a mark, or by the other byte of the first character, which is of ASCII.
@@ -62,11 +53,9 @@ async function* textsOf(file) {
 /**
  * Reads the beginning of a file.
  *
- * @param {Scope} scope
- * @param {File} file
  * @returns {Promise<Preview>}
  */
-async function preview(scope, file) {
+async function preview(/** @type {Scope} */ scope, /** @type {File} */ file) {
   if (/\.zst$/i.test(file.name)) {
     throw new Problem(400, 'InvalidInput', 'A browser cannot unpack this file.',
       'Unpack it with zstd -d, or import it with table-service-copy.');
@@ -86,7 +75,6 @@ async function preview(scope, file) {
 
 /** @param {Scope} scope */
 export function importEntities(scope) {
-  const { table } = scope.route;
   const file = element('input', { type: 'file', required: true, accept: '.jsonl,.ndjson,.json,.csv,.tsv,.txt,.gz,.zst' });
   const mode = element('select', {},
     element('option', { value: 'insert' }, 'stop'),
@@ -95,9 +83,7 @@ export function importEntities(scope) {
   const progress = element('progress', { max: 1, value: 0, 'aria-label': 'Imported', hidden: true });
   const told = element('p', { role: 'status' });
   const look = element('div', { class: 'look' });
-  let goesOn = false;
-  /** @type {Promise<{found: Preview, mapping: () => object | null}> | null} */
-  let looked = null;
+  let looked = /** @type {Promise<{found: Preview, mapping: () => object | null}> | null} */ (null);
   file.addEventListener('change', () => {
     const chosen = file.files?.[0];
     look.replaceChildren();
@@ -107,52 +93,9 @@ export function importEntities(scope) {
   });
   const start = async () => {
     const chosen = file.files?.[0];
-    if (!chosen || !looked || goesOn) {
-      return;
+    if (chosen && looked) {
+      await importFile(scope, chosen, looked, mode.value, progress, told);
     }
-    goesOn = true;
-    let written = 0;
-    let text = '';
-    try {
-      const { found, mapping } = await looked;
-      const mapped = mapping();
-      progress.hidden = false;
-      let length = PART;
-      /** @type {{head: string | null, line: number, column: number}} */
-      let { head, line, column } = { head: null, line: 1, column: 1 };
-      for await (const { more, read, isLast } of textsOf(chosen)) {
-        text += more;
-        while (told.isConnected && (text.length >= length || (isLast && text))) {
-          // A character of two units is not divided.
-          const part = text.slice(0, /[\uD800-\uDBFF]/.test(text.charAt(length - 1)) ? length + 1 : length);
-          const answer = await scope.step('import_entities', {
-            table, mode: mode.value, form: found.form, delimiter: found.delimiter, mapping: mapped, head, part, line, column,
-            isLast: isLast && part.length === text.length,
-          });
-          text = text.slice(answer.taken);
-          length = 2 * (answer.taken || length);
-          written += answer.written;
-          ({ head, line, column } = answer);
-          told.textContent = `Imported ${number(written)}.`;
-          progress.value = read / Math.max(chosen.size, 1);
-        }
-        if (!told.isConnected) {
-          break;
-        }
-      }
-    } catch (error) {
-      if (error instanceof Problem) {
-        error.hint = `${number(written)} entities were written before. ${error.hint ?? ''}`;
-      }
-      throw error;
-    } finally {
-      goesOn = false;
-      dispatchEvent(new Event('tables-changed'));
-    }
-    say(`Imported ${number(written)} entities${text ? ', then stopped' : ''}.`);
-    scope.signal.throwIfAborted();
-    closePanel();
-    go({});
   };
   const submit = form(start,
     element('p', { class: 'quiet' }, 'JSON lines, a JSON array or document, or CSV: the files of an export, of table-service-copy and of '
@@ -164,14 +107,53 @@ export function importEntities(scope) {
   file.focus();
 }
 
-/**
- * Shows the first rows, and asks for the keys if the columns have other names. Returns what tells the mapping.
- *
- * @param {HTMLElement} where
- * @param {Preview} found
- * @returns {() => object | null}
- */
-function showPreview(where, found) {
+/** Imports a file part by part, as long as the panel says how far it is. */
+async function importFile(/** @type {Scope} */ scope, /** @type {File} */ file,
+  /** @type {Promise<{found: Preview, mapping: () => object | null}>} */ looked, /** @type {string} */ mode,
+  /** @type {HTMLProgressElement} */ progress, /** @type {HTMLElement} */ told) {
+  let written = 0;
+  let text = '';
+  try {
+    const { found: { form, delimiter }, mapping } = await looked;
+    const call = { table: scope.route.table, mode, form, delimiter, mapping: mapping() };
+    progress.hidden = false;
+    let length = PART;
+    /** @type {{head: string | null, line: number, column: number}} */
+    let { head, line, column } = { head: null, line: 1, column: 1 };
+    for await (const { more, read, isLast } of textsOf(file)) {
+      text += more;
+      while (told.isConnected && (text.length >= length || (isLast && text))) {
+        // A character of two units is not divided.
+        const part = text.slice(0, /[\uD800-\uDBFF]/.test(text.charAt(length - 1)) ? length + 1 : length);
+        const isEnd = isLast && part.length === text.length;
+        const answer = await scope.step('import_entities', { ...call, head, part, line, column, isLast: isEnd });
+        text = text.slice(answer.taken);
+        length = 2 * (answer.taken || length);
+        written += answer.written;
+        ({ head, line, column } = answer);
+        told.textContent = `Imported ${number(written)}.`;
+        progress.value = read / Math.max(file.size, 1);
+      }
+      if (!told.isConnected) {
+        break;
+      }
+    }
+  } catch (error) {
+    if (error instanceof Problem) {
+      error.hint = `${number(written)} entities were written before. ${error.hint ?? ''}`;
+    }
+    throw error;
+  } finally {
+    dispatchEvent(new Event('tables-changed'));
+  }
+  say(`Imported ${number(written)} entities${text ? ', then stopped' : ''}.`);
+  scope.signal.throwIfAborted();
+  closePanel();
+  go({});
+}
+
+/** Shows the first rows, and asks for the keys if the columns have other names. Returns what tells the mapping. */
+function showPreview(/** @type {HTMLElement} */ where, /** @type {Preview} */ found) {
   const { columns, rows, read, isWhole } = found;
   const head = element('h3', {}, `${FORMS[found.form]}${found.form === 'csv' && found.delimiter !== ',' ? ` with ${
     { ';': 'semicolons', '\t': 'tabs', '|': 'bars' }[found.delimiter] ?? found.delimiter}` : ''}`);
@@ -212,14 +194,8 @@ function showPreview(where, found) {
   });
 }
 
-/**
- * A choice of the column that becomes a key, or of a text for all entities.
- *
- * @param {string} key
- * @param {Column[]} columns
- * @param {RegExp} pattern
- */
-function keyChoice(key, columns, pattern) {
+/** A choice of the column that becomes a key, or of a text for all entities. */
+function keyChoice(/** @type {string} */ key, /** @type {Column[]} */ columns, /** @type {RegExp} */ pattern) {
   const choice = element('select', {}, ...columns.map(({ name }, index) => element('option', { value: String(index) }, name)),
     element('option', { value: 'text' }, 'the same text for all'));
   const text = element('input', { 'aria-label': `Text of the ${key}`, spellcheck: 'false', autocomplete: 'off' });

@@ -1,32 +1,32 @@
 // The explorer. It shows the view of one route at a time (route.js): the entities of a table, its design, its access policies, the
 // changes of its database, or the load of the gateway.
 
-import { Part, Problem, isAbort, panel, takeToken } from './api.js';
-import { showAccess, showChanges, showDesign } from './design.js';
+import { Part, Problem, awaySince, isAbort, loaded, panel, takeToken } from './api.js';
 import { attempt, byId, element, say, shown } from './dom.js';
 import { showEntities } from './entities.js';
-import { showHome } from './home.js';
 import { icon } from './icons.js';
 import { closePanel } from './panel.js';
-import { showPartitions } from './partitions.js';
 import { address, go, route } from './route.js';
-import { showLoad } from './plots.js';
 import { markTable, showTables } from './tables.js';
 
-/** @typedef {import('./api.js').Scope} Scope */
+/** @import { Scope } from './api.js' */
 
 /**
- * The views of a table: the name in the address, that of the tab, what a wide window adds to it, and what shows it.
+ * The views of a table: the name in the address, that of the tab, its end in a wide window, and the function that shows
+ * it. That of entities is loaded at once, and the others after it.
  *
- * @type {[name: string, tab: string, more: string, show: (main: HTMLElement, scope: Scope, canWrite: boolean) => Promise<void>][]}
+ * @type {[name: string, tab: string, more: string, show: () => Promise<(main: HTMLElement, scope: Scope, canWrite: boolean) => unknown>][]}
  */
 const VIEWS = [
-  ['entities', 'Entities', '', showEntities],
-  ['partitions', 'Partitions', '', showPartitions],
-  ['design', 'Indexes', ' and expiry', showDesign],
-  ['access', 'Access', ' policies', showAccess],
-  ['changes', 'Changes', '', showChanges],
+  ['entities', 'Entities', '', async () => showEntities],
+  ['partitions', 'Partitions', '', async () => (await import('./partitions.js')).showPartitions],
+  ['design', 'Indexes', ' and expiry', async () => (await import('./design.js')).showDesign],
+  ['access', 'Access', ' policies', async () => (await import('./design.js')).showAccess],
+  ['changes', 'Changes', '', async () => (await import('./design.js')).showChanges],
 ];
+const home = async () => (await import('./home.js')).showHome;
+const load = async () => (await import('./plots.js')).showLoad;
+const showKeys = async () => (await loaded(import('./keys.js'))).showKeys();
 
 const view = new Part();
 const list = new Part();
@@ -112,33 +112,47 @@ async function showRoute(scope) {
     byId('view').replaceChildren();
     throw new Problem(404, 'ResourceNotFound', `There is no account ${account} here.`, 'Choose one at the top of the page.');
   }
-  if (listed !== account) {
+  const isListed = listed === account;
+  if (!isListed) {
     byId('tables').replaceChildren();
-    listTables();
   }
   const here = [account, table, view].join(' ');
-  if (here !== seen) {
-    seen = here;
-    say('');
-  }
+  say(here === seen ? byId('status').textContent ?? '' : '');
+  seen = here;
   const next = element('div', { class: 'view' });
   const tabs = byId('tabs');
   tabs.hidden = view === 'load' || !table;
   byId('title').textContent = view === 'load' ? 'Load' : table || 'Tables';
   byId('view').replaceChildren(next);
-  if (view === 'load') {
-    await showLoad(next, scope);
-    return;
-  }
-  if (!table) {
-    await showHome(next, scope, canWrite);
-    return;
-  }
-  const [, , , showView] = VIEWS.find(([name]) => name === view) ?? /** @type {typeof VIEWS[0] & {}} */ (VIEWS[0]);
+  const [, , , ofTable = load] = VIEWS.find(([name]) => name === view) ?? VIEWS[0] ?? [];
+  const showView = await loaded((view === 'load' ? load : table ? ofTable : home)());
+  scope.signal.throwIfAborted();
   tabs.replaceChildren(...VIEWS.map(([name, text, more]) => element('a', {
     href: address({ view: name, filter }), 'aria-current': name === view ? 'page' : null,
   }, text, more && element('span', {}, more))));
-  await showView(next, scope, canWrite);
+  const isShown = showView(next, scope, canWrite);
+  if (!isListed) {
+    // The rows come first, unless they take long.
+    const rows = table && view === 'entities' ? Promise.race([isShown, later()]) : null;
+    Promise.allSettled([rows]).then(() => {
+      if (listed !== account && !scope.signal.aborted) {
+        listTables();
+      }
+    });
+  }
+  await isShown;
+}
+
+/** When the rest of the page is loaded, at the latest. */
+const later = () => new Promise((resolve) => {
+  setTimeout(resolve, 500);
+});
+
+/** Loads what was left out, so that it is there when somebody asks for it. */
+function loadRest() {
+  const views = [home, load, ...VIEWS.map(([, , , show]) => show)].map((show) => show());
+  // Who asks for one that is missing gets the error.
+  Promise.allSettled([import('./edits.js'), import('./keys.js'), ...views]);
 }
 
 /** @param {{accounts: string[], canWrite: boolean}} known */
@@ -164,6 +178,32 @@ async function listTables() {
   }
 }
 
+/** How often a gateway that is away is asked whether it is back, in milliseconds. */
+const AGAIN = 2000;
+const waiting = new Part();
+
+/** Says that the gateway is away, and asks until it is back. What it gave before stays. */
+async function waitForGateway() {
+  const words = byId('away');
+  document.body.classList.toggle('away', awaySince !== null);
+  words.hidden = awaySince === null;
+  words.textContent = awaySince
+    && `No answer from the gateway since ${awaySince.toTimeString().slice(0, 8)}. What you see was read before.`;
+  const scope = waiting.begin(route());
+  while (awaySince) {
+    await new Promise((resolve) => {
+      setTimeout(resolve, AGAIN);
+    });
+    await scope.hello().catch(() => {});
+  }
+  if (!scope.signal.aborted && byId('panel').hidden) {
+    // It may be another one.
+    known = null;
+    listed = '';
+    go(route());
+  }
+}
+
 /** Shows the tables where a small window leaves them out, or leaves them out again. */
 function foldTables(isShown = false) {
   document.body.classList.toggle('with-tables', isShown);
@@ -181,6 +221,8 @@ byId('tables-button').addEventListener('click', () => {
 byId('main').addEventListener('pointerdown', () => foldTables());
 addEventListener('hashchange', () => attempt(show));
 addEventListener('tables-changed', listTables);
+addEventListener('gateway-away', waitForGateway);
+byId('keys-button').addEventListener('click', showKeys);
 addEventListener('keydown', (event) => {
   const isTyping = event.target instanceof HTMLElement && event.target.matches('input, textarea, select');
   // Escape in an input method ends only what is composed.
@@ -194,6 +236,8 @@ addEventListener('keydown', (event) => {
   } else if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
     document.getElementById('filter')?.focus();
     event.preventDefault();
+  } else if (event.key === '?' && !isTyping) {
+    showKeys();
   }
 });
 byId('load-button').prepend(icon('chart'));
@@ -207,3 +251,4 @@ byId('skip').addEventListener('click', (event) => {
   event.preventDefault();
 });
 attempt(show);
+later().then(loadRest);

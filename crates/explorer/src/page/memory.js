@@ -3,13 +3,8 @@
 
 const PREFIX = 'table-service-explorer-';
 
-/**
- * Returns what was kept under a name, or null. Anything may have been written there.
- *
- * @param {string} name
- * @returns {unknown}
- */
-export function recall(name) {
+/** Returns what was kept under a name, or null. Anything may have been written there. */
+export function recall(/** @type {string} */ name) {
   try {
     return JSON.parse(localStorage.getItem(PREFIX + name) ?? 'null');
   } catch {
@@ -17,13 +12,8 @@ export function recall(name) {
   }
 }
 
-/**
- * Keeps a value. A browser that keeps no more has the value only as long as the page is open.
- *
- * @param {string} name
- * @param {unknown} value
- */
-export function remember(name, value) {
+/** Keeps a value. A browser that keeps no more has the value only as long as the page is open. */
+export function remember(/** @type {string} */ name, /** @type {unknown} */ value) {
   try {
     localStorage.setItem(PREFIX + name, JSON.stringify(value));
   } catch {

@@ -4,23 +4,12 @@
 import { attempt, button, byId, element } from './dom.js';
 import { icon } from './icons.js';
 
-/**
- * @typedef {object} Item
- * @property {string} text
- * @property {import('./icons.js').Icon} icon
- * @property {() => unknown} action
- * @property {boolean} [isDanger]
- * @property {string} [key] that does the same
- */
+/** @typedef {import('./icons.js').Icon} Icon */
+/** @typedef {{text: string, icon: Icon, action: () => unknown, isDanger?: boolean, key?: string}} Item a key does the same */
+/** @typedef {Item | {note: string} | false | null} Entry a false one is none, and a null one is a line between others */
 
-/**
- * Puts an open popover below an element, or above it where there is more room, or over it.
- *
- * @param {HTMLElement} popover
- * @param {Element} anchor
- * @param {boolean} [isOver]
- */
-export function place(popover, anchor, isOver = false) {
+/** Puts an open popover below an element, or above it where there is more room, or over it. */
+export function place(/** @type {HTMLElement} */ popover, /** @type {Element} */ anchor, /** @type {boolean} */ isOver = false) {
   const beside = anchor.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = popover;
   const isBelow = beside.bottom + 4 + height <= innerHeight || beside.top < innerHeight - beside.bottom;
@@ -29,14 +18,9 @@ export function place(popover, anchor, isOver = false) {
   popover.style.left = `${Math.max(8, Math.min(beside.left, innerWidth - width - 8))}px`;
 }
 
-/**
- * A popover whose content `fill` makes each time that it opens. Escape closes it alone, and not the panel.
- *
- * @param {Record<string, unknown>} attributes
- * @param {Element} anchor
- * @param {() => (Node | false)[]} fill
- */
-function popoverOf(attributes, anchor, fill) {
+/** A popover whose content `fill` makes each time that it opens. Escape closes it alone, and not the panel. */
+function popoverOf(/** @type {Record<string, unknown>} */ attributes, /** @type {Element} */ anchor,
+  /** @type {() => (Node | false)[]} */ fill) {
   const popover = element('div', { class: 'menu', popover: 'auto', ...attributes });
   popover.addEventListener('beforetoggle', (event) => {
     const isOpening = event.newState === 'open';
@@ -61,31 +45,23 @@ function popoverOf(attributes, anchor, fill) {
   return popover;
 }
 
-/**
- * A button with a popover that it opens.
- *
- * @param {HTMLButtonElement} opener
- * @param {Record<string, unknown>} attributes of the popover
- * @param {(close: () => void) => (Node | false)[]} fill
- */
-export function opens(opener, attributes, fill) {
+/** A button with a popover that it opens. */
+export function opens(/** @type {HTMLButtonElement} */ opener, /** @type {Record<string, unknown>} */ attributes,
+  /** @type {(close: () => void) => (Node | false)[]} */ fill) {
   opener.setAttribute('aria-expanded', 'false');
   const popover = popoverOf(attributes, opener, () => fill(() => popover.hidePopover()));
   opener.popoverTargetElement = popover;
   return element('span', { class: 'opens' }, opener, popover);
 }
 
-/**
- * Makes a popover a menu of actions. A false item is none, and a null one is a line between others.
- *
- * @param {HTMLElement} popover
- * @param {HTMLElement} anchor
- * @param {(Item | false | null)[]} items
- */
-function entries(popover, anchor, items) {
+/** Makes a popover a menu of actions. */
+function entries(/** @type {HTMLElement} */ popover, /** @type {HTMLElement} */ anchor, /** @type {Entry[]} */ items) {
   return items.map((item) => {
     if (!item) {
       return item === null && element('hr', {});
+    }
+    if ('note' in item) {
+      return element('p', { class: 'quiet' }, item.note);
     }
     const entry = element('button', {
       type: 'button', role: 'menuitem', tabindex: '-1', class: item.isDanger ? 'danger' : '',
@@ -112,14 +88,8 @@ function moveBetweenEntries(/** @type {KeyboardEvent} */ event) {
   }
 }
 
-/**
- * A button with a menu of actions.
- *
- * @param {HTMLButtonElement} opener
- * @param {string} label
- * @param {(Item | false | null)[]} items
- */
-export function menu(opener, label, items) {
+/** A button with a menu of actions. */
+export function menu(/** @type {HTMLButtonElement} */ opener, /** @type {string} */ label, /** @type {Entry[]} */ items) {
   opener.setAttribute('aria-haspopup', 'menu');
   opener.setAttribute('aria-expanded', 'false');
   const popover = popoverOf({ role: 'menu', 'aria-label': label }, opener, () => entries(popover, opener, items));
@@ -128,14 +98,8 @@ export function menu(opener, label, items) {
   return element('span', { class: 'opens' }, opener, popover);
 }
 
-/**
- * Opens a menu at an element that is no button. It is removed when it closes, and the element gets the focus back.
- *
- * @param {HTMLElement} anchor
- * @param {string} label
- * @param {(Item | false | null)[]} items
- */
-export function openMenu(anchor, label, items) {
+/** Opens a menu at an element that is no button. It is removed when it closes, and the element gets the focus back. */
+export function openMenu(/** @type {HTMLElement} */ anchor, /** @type {string} */ label, /** @type {Entry[]} */ items) {
   const popover = popoverOf({ role: 'menu', 'aria-label': label }, anchor, () => entries(popover, anchor, items));
   popover.addEventListener('keydown', moveBetweenEntries);
   popover.addEventListener('toggle', (event) => {
@@ -150,14 +114,9 @@ export function openMenu(anchor, label, items) {
   popover.showPopover();
 }
 
-/**
- * A button that shows only an icon. Its label says what it does, and shows on hover.
- *
- * @param {import('./icons.js').Icon} name
- * @param {string} label
- * @param {() => unknown} action
- */
-export function iconButton(name, label, action = () => {}) {
+/** A button that shows only an icon. Its label says what it does, and shows on hover. */
+export function iconButton(/** @type {Icon} */ name, /** @type {string} */ label,
+  /** @type {() => unknown} */ action = () => {}) {
   const made = button('', action, { class: 'ghost icon-only', 'aria-label': label, title: label });
   made.append(icon(name));
   return made;

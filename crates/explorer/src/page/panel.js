@@ -1,19 +1,15 @@
 // The panel, the part beside the view for questions and for editing.
 
 import { panel as part } from './api.js';
-import { append, button, byId, element, follow } from './dom.js';
+import { append, button, byId, element, follow, say } from './dom.js';
 import { icon } from './icons.js';
 import { recall, remember } from './memory.js';
+import { go } from './route.js';
 
-/** @typedef {import('./dom.js').Child} Child */
+/** @import { Child } from './dom.js' */
 
-/**
- * Opens the panel.
- *
- * @param {string} title
- * @param {...Child} children
- */
-export function openPanel(title, ...children) {
+/** Opens the panel. */
+export function openPanel(/** @type {string} */ title, /** @type {Child[]} */ ...children) {
   const panel = byId('panel');
   if (panel.hidden) {
     cameFrom = document.activeElement;
@@ -31,10 +27,9 @@ export function openPanel(title, ...children) {
   heading.scrollIntoView({ block: 'nearest' });
 }
 
-/** @type {Element | null} */
-let cameFrom = null;
+let cameFrom = /** @type {Element | null} */ (null);
 
-// --- Its width --------------------------------------------------------------------------------------------------------------------
+// --- Its width -----------------------------------------------------------------------------------------------------
 
 const KEY = 'panel';
 /** What an arrow changes, in pixels. */
@@ -94,3 +89,84 @@ export function closePanel() {
   }
   return true;
 }
+
+/** Closes the panel after a change, and loads the view again. */
+export function done(/** @type {import('./api.js').Scope} */ scope, /** @type {string} */ words) {
+  say(words);
+  part.guard = null;
+  closePanel();
+  go(scope.route);
+}
+
+/** Asks in the panel before something is done that cannot be undone. */
+export function confirm(/** @type {string} */ title, /** @type {string} */ yes, /** @type {string} */ no,
+  /** @type {() => unknown} */ action, /** @type {Child[]} */ ...words) {
+  openPanel(title, ...words, element('div', { class: 'tools' }, button(yes, action, { class: 'danger' }), button(no, closePanel)));
+}
+
+// --- Questions -----------------------------------------------------------------------------------------------------
+
+/** Asks at the head of the panel. Returns whether it shall be done; the first answer is that it shall not. */
+export function ask(/** @type {string} */ label, /** @type {string} */ words, /** @type {string} */ no, /** @type {string} */ yes) {
+  const keep = element('button', { type: 'button' }, no);
+  const go = element('button', { type: 'button', class: 'danger' }, yes);
+  const question = element('div', { class: 'unsaved', role: 'alertdialog', 'aria-label': label },
+    element('p', {}, words), element('div', { class: 'tools' }, keep, go));
+  byId('panel').querySelector('.unsaved')?.remove();
+  byId('panel').querySelector('.panel-head')?.after(question);
+  keep.focus();
+  return new Promise((resolve) => {
+    const answer = (/** @type {boolean} */ isYes) => {
+      question.remove();
+      byId('panel-title').focus();
+      resolve(isYes);
+    };
+    keep.addEventListener('click', () => answer(false));
+    go.addEventListener('click', () => answer(true));
+    question.addEventListener('keydown', (event) => {
+      if (event.key === 'Escape') {
+        event.stopPropagation();
+        answer(false);
+      }
+    });
+  });
+}
+
+/** What somebody has just pressed. It is pressed again when changes are discarded. */
+let pressed = /** @type {Element | null} */ (null);
+document.addEventListener('click', ({ target }) => {
+  const found = target instanceof Element ? target.closest('a, button') : null;
+  pressed = found;
+  setTimeout(() => {
+    pressed = pressed === found ? null : pressed;
+  }, 500);
+}, true);
+
+/** Lets the panel ask before changes are lost. */
+export function guard(/** @type {() => boolean} */ isChanged) {
+  part.guard = () => {
+    if (!isChanged()) {
+      return true;
+    }
+    const asked = pressed;
+    pressed = null;
+    ask('Unsaved changes', 'The entity has changes that are not saved.', 'Keep editing', 'Discard').then((isDiscarded) => {
+      if (isDiscarded) {
+        part.guard = null;
+        if (asked?.isConnected) {
+          /** @type {HTMLElement} */ (asked).click();
+        } else {
+          closePanel();
+        }
+      }
+    });
+    return false;
+  };
+}
+
+addEventListener('beforeunload', (event) => {
+  // A browser asks in its own words.
+  if (part.guard && !part.guard()) {
+    event.preventDefault();
+  }
+});

@@ -12,18 +12,16 @@ const MINUTE = 60_000;
 const SPANS = /** @type {const} */ ([2, 10, 60]);
 /** Between two readings of this distance nobody has looked, so no line is drawn. */
 const GAP = 3 * INTERVAL;
+/** The upper end of the last bucket of latencies, in seconds. */
+const LONGEST = 30;
 
-/** @typedef {import('./api.js').Scope} Scope */
+/** @import { Scope } from './api.js' */
 /** @typedef {{name: string, labels: Record<string, string>, value: number}} Sample */
 /** @typedef {{time: number, requests: number, errors: number, buckets: Map<number, number>, tables: Map<string, number>}} Reading */
 /** @typedef {{time: number, value: number | null}} Point */
 
-/**
- * What was read lately, whichever view has asked for it.
- *
- * @type {Reading[]}
- */
-const readings = [];
+/** What was read lately, whichever view has asked for it. */
+const readings = /** @type {Reading[]} */ ([]);
 
 /** The time that plots show, in minutes. */
 const span = () => SPANS.find((one) => one === recall('span')) ?? 2;
@@ -31,14 +29,9 @@ const span = () => SPANS.find((one) => one === recall('span')) ?? 2;
 /** Where the pointer is in a plot: plots are drawn again below it. */
 let pointer = /** @type {PointerEvent | null} */ (null);
 
-/**
- * Reads the metrics again and again, as long as the view is shown.
- *
- * @param {Scope} scope
- * @param {(samples: Sample[]) => void} onReading
- * @param {(error: unknown) => void} onProblem
- */
-export async function watch(scope, onReading, onProblem) {
+/** Reads the metrics again and again, as long as the view is shown. */
+export async function watch(/** @type {Scope} */ scope, /** @type {(samples: Sample[]) => void} */ onReading,
+  /** @type {(error: unknown) => void} */ onProblem) {
   while (!scope.signal.aborted) {
     try {
       const samples = read(await scope.metrics());
@@ -57,11 +50,7 @@ export async function watch(scope, onReading, onProblem) {
   }
 }
 
-/**
- * @param {HTMLElement} main
- * @param {Scope} scope
- */
-export async function showLoad(main, scope) {
+export async function showLoad(/** @type {HTMLElement} */ main, /** @type {Scope} */ scope) {
   const plots = element('div', { class: 'plots' });
   const operations = scrolled('Operations');
   const partitions = element('div', {});
@@ -78,18 +67,13 @@ export async function showLoad(main, scope) {
     drawLoad(plots);
     const rows = byOperation(samples);
     operations.replaceChildren(rows.length === 0 ? element('p', { class: 'quiet' }, 'No requests yet.')
-      : tableOf(['Operation', 'Requests', 'Errors', 'p50', 'p99'], rows));
+      : tableOf(['Operation', '#Requests', '#Errors', '#p50', '#p99'], rows));
     partitions.replaceChildren(hotPartitions(samples, null));
   }, (error) => plots.replaceChildren(shown(error)));
 }
 
-/**
- * Reads the text form of OpenMetrics.
- *
- * @param {string} text
- * @returns {Sample[]}
- */
-export function read(text) {
+/** Reads the text form of OpenMetrics. */
+export function read(/** @type {string} */ text) {
   const samples = [];
   for (const line of text.split('\n')) {
     const parts = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/s.exec(line);
@@ -112,8 +96,8 @@ const endOf = (/** @type {Sample} */ { labels }) => Number((labels['le'] ?? '').
 function totals(samples) {
   let requests = 0;
   let errors = 0;
-  /** @type {Map<number, number>} */
-  const buckets = new Map();
+  const buckets = /** @type {Map<number, number>} */ (new Map());
+  const tables = /** @type {Map<string, number>} */ (new Map());
   for (const sample of samples) {
     if (sample.name === 'table_service_requests_total') {
       requests += sample.value;
@@ -121,74 +105,93 @@ function totals(samples) {
     } else if (sample.name === 'table_service_request_duration_seconds_bucket') {
       const end = endOf(sample);
       buckets.set(end, (buckets.get(end) ?? 0) + sample.value);
+    } else if (sample.name === 'table_service_table_requests_total') {
+      const key = keyOf(sample.labels['account'] ?? '', sample.labels['table'] ?? '');
+      tables.set(key, (tables.get(key) ?? 0) + sample.value);
     }
-  }
-  /** @type {Map<string, number>} */
-  const tables = new Map();
-  for (const { account, table, value } of hotOf(samples)) {
-    const key = keyOf(account, table);
-    tables.set(key, (tables.get(key) ?? 0) + value);
   }
   return { requests, errors, buckets, tables };
 }
 
 const keyOf = (/** @type {string} */ account, /** @type {string} */ table) => `${account} ${table.toLowerCase()}`;
 
-/**
- * The requests a second of a table, of which the gateway counts those of the most requested partitions: now, and as a curve. Its counts
- * have those of about the last 90 seconds.
- *
- * @param {string} account
- * @param {string} table
- */
-export function requestsOf(account, table) {
+/** What has happened between a reading and an earlier one, a second; null if nobody has looked for a time in between. */
+function between(/** @type {number} */ index, steps = 1) {
+  const [before, now] = [readings[Math.max(0, index - steps)], readings[index]];
+  if (!before || !now || before === now || now.time - before.time > steps * GAP) {
+    return null;
+  }
+  const seconds = (now.time - before.time) / 1000;
+  return { before, now, rate: (/** @type {number} */ end, /** @type {number} */ begin) => Math.max(end - begin, 0) / seconds };
+}
+
+/** The indexes of the readings of so many minutes. */
+function lately(/** @type {number} */ minutes) {
   const end = readings.at(-1)?.time ?? 0;
-  const lately = readings.filter(({ time }) => end - time <= SPANS[0] * MINUTE);
-  const counts = lately.map(({ tables }) => tables.get(keyOf(account, table)) ?? 0);
-  const most = Math.max(1, ...counts);
-  const points = counts.map((count, index) => `${(100 * index) / Math.max(1, counts.length - 1)},${22 - (20 * count) / most}`);
+  return [...readings.keys()].filter((index) => index > 0 && end - (readings[index]?.time ?? 0) <= minutes * MINUTE);
+}
+
+/** The requests of the last seconds, so that what is shown does not flicker. */
+const SMOOTH = 5;
+
+/** The requests a second of a table: now, and as a curve. */
+export function requestsOf(/** @type {string} */ account, /** @type {string} */ table) {
+  const key = keyOf(account, table);
+  const rates = lately(SPANS[0]).map((index) => {
+    const step = between(index, SMOOTH);
+    // A table that was not counted before has begun just now.
+    return step ? step.rate(step.now.tables.get(key) ?? 0, step.before.tables.get(key) ?? 0) : 0;
+  });
+  const most = Math.max(0.1, ...rates);
+  const points = rates.map((rate, index) => `${(100 * index) / Math.max(1, rates.length - 1)},${22 - (20 * rate) / most}`);
   const view = { class: 'curve', viewBox: '0 0 100 24', preserveAspectRatio: 'none', 'aria-hidden': 'true' };
-  const curve = counts.length > 1 && svg('svg', view, svg('polyline', { points: points.join(' ') }));
-  return { rate: (counts.at(-1) ?? 0) / 90, curve };
+  const isCurve = rates.length > 1 && rates.some((rate) => rate > 0);
+  return { rate: rates.at(-1) ?? 0, curve: isCurve && svg('svg', view, svg('polyline', { points: points.join(' ') })) };
+}
+
+/** A number of requests a second in words. */
+export const rateText = (/** @type {number} */ rate) => (rate > 0 && rate < 10 ? rate.toFixed(1) : number(Math.round(rate)));
+
+/** The points of the plots. */
+function steps() {
+  return lately(span()).map((index) => {
+    const time = readings[index]?.time ?? 0;
+    const [step, some] = [between(index), between(index, SMOOTH)];
+    if (!step || !some) {
+      return { time, requests: null, errors: null, p99: null };
+    }
+    const { before, now, rate } = step;
+    /** @type {[number, number][]} */
+    const buckets = [...now.buckets].map(([end, count]) => [end, count - (some.before.buckets.get(end) ?? 0)]);
+    const latency = quantileOf(buckets, 0.99);
+    return {
+      time, requests: rate(now.requests, before.requests), errors: rate(now.errors, before.errors),
+      p99: latency === null ? null : 1000 * Math.min(latency, LONGEST),
+    };
+  });
 }
 
 /** Draws requests a second, and the latency that 99 of 100 requests do not exceed. */
 export function drawLoad(/** @type {HTMLElement} */ where) {
-  const end = readings.at(-1)?.time ?? Date.now();
-  const minutes = span();
-  const steps = readings.slice(1).map((now, index) => {
-    const before = /** @type {Reading} */ (readings[index]);
-    const seconds = (now.time - before.time) / 1000;
-    if (now.time - before.time > GAP) {
-      return { time: now.time, requests: null, errors: null, p99: null };
-    }
-    const rate = (/** @type {number} */ end, /** @type {number} */ begin) => Math.max(end - begin, 0) / seconds;
-    /** @type {[number, number][]} */
-    const buckets = [...now.buckets].map(([end, count]) => [end, count - (before.buckets.get(end) ?? 0)]);
-    const latency = quantileEnd(buckets, 0.99);
-    return {
-      time: now.time, requests: rate(now.requests, before.requests), errors: rate(now.errors, before.errors),
-      p99: latency === null ? null : 1000 * Math.min(latency, 30),
-    };
-  }).filter(({ time }) => end - time <= minutes * MINUTE);
-  const line = (/** @type {'requests' | 'errors' | 'p99'} */ series) => steps.map((step) => ({ time: step.time, value: step[series] }));
-  const last = steps.at(-1);
-  const isQuiet = steps.every(({ requests }) => !requests);
-  const rate = (/** @type {number} */ value) => (value > 0 && value < 10 ? value.toFixed(1) : number(Math.round(value)));
-  const now = last?.requests ?? null;
-  const words = now === null ? 'The next reading comes in 2 seconds' : isQuiet ? `No requests in the last ${minutes} minutes`
-    : `${rate(now)} requests and ${rate(last?.errors ?? 0)} errors a second now`;
-  const p99 = last?.p99 ?? null;
-  const slow = p99 === null ? 'No requests just now' : `99 of 100 requests took at most ${duration(p99)}`;
-  const width = Math.max(240, (where.clientWidth - 16) / (where.clientWidth > 720 ? 2 : 1) - 34);
-  where.replaceChildren(
-    figure('Requests a second', now === null || isQuiet ? '' : rate(now), words, isQuiet ? words : '',
+  const points = steps();
+  const line = (/** @type {'requests' | 'errors' | 'p99'} */ series) => points.map((point) => ({ time: point.time, value: point[series] }));
+  const { requests: now = null, errors = null, p99 = null } = points.at(-1) ?? {};
+  const isQuiet = points.every(({ requests }) => !requests);
+  const words = now === null ? 'The next reading comes in 2 seconds' : isQuiet ? `No requests in the last ${span()} minutes`
+    : `${rateText(now)} requests and ${rateText(errors ?? 0)} errors a second now`;
+  const slow = p99 === null ? 'No requests just now' : `99 of 100 requests took at most about ${duration(p99)}`;
+  const columns = Math.max(1, Math.min(where.dataset['columns'] === '3' ? 3 : 2, Math.floor((where.clientWidth + 16) / 320)));
+  const width = Math.max(240, (where.clientWidth - 16 * (columns - 1)) / columns - 34);
+  const legend = (/** @type {[string, string][]} */ ...series) => element('p', { class: 'legend' },
+    ...series.map(([name, text]) => element('span', { class: name }, text)));
+  const figures = [
+    figure('Requests a second', now === null || isQuiet ? '' : rateText(now), words, isQuiet ? words : '',
       chart(width, isQuiet ? [] : [['requests', line('requests')], ['errors', line('errors')]], 1, number),
-      element('p', { class: 'legend' },
-        element('span', { class: 'requests' }, 'requests'), element('span', { class: 'errors' }, 'errors'))),
-    figure('Latency, p99', p99 === null ? '' : `≤ ${duration(p99)}`, slow, isQuiet ? words : '',
-      chart(width, [['p99', line('p99')]], 10, duration),
-      element('p', { class: 'legend' }, element('span', { class: 'p99' }, '99 of 100 requests took at most so long'))));
+      legend(['requests', 'requests'], ['errors', 'errors'])),
+    figure('Latency, p99', p99 === null ? '' : duration(p99), slow, isQuiet ? words : '',
+      chart(width, [['p99', line('p99')]], 1, duration), legend(['p99', '99 of 100 requests took at most so long']))];
+  where.querySelectorAll('.plot').forEach((old) => old.remove());
+  where.prepend(...figures);
   if (pointer) {
     const { clientX, clientY } = pointer;
     const below = document.elementFromPoint(clientX, clientY)?.closest('.picture svg');
@@ -196,15 +199,8 @@ export function drawLoad(/** @type {HTMLElement} */ where) {
   }
 }
 
-/**
- * @param {string} title
- * @param {string} value the value now
- * @param {string} words what the picture says
- * @param {string} empty what stands in a picture without lines
- * @param {SVGElement & {}} picture
- * @param {HTMLElement} legend
- */
-function figure(title, value, words, empty, picture, legend) {
+function figure(/** @type {string} */ title, /** @type {string} */ value, /** @type {string} */ words, /** @type {string} */ empty,
+  /** @type {SVGElement & {}} */ picture, /** @type {HTMLElement} */ legend) {
   picture.setAttribute('aria-label', words);
   return element('figure', { class: 'card plot' },
     element('figcaption', {}, element('h2', {}, title), element('strong', { class: 'figure' }, value)),
@@ -223,15 +219,9 @@ function round(/** @type {number} */ value) {
   return ([1, 2, 5, 10].find((digit) => digit * power >= value * 0.999) ?? 10) * power;
 }
 
-/**
- * Draws lines over the time that plots show, with axes, and the values under the pointer.
- *
- * @param {number} width
- * @param {[name: string, points: Point[]][]} series
- * @param {number} least the least upper end of the axis
- * @param {(tick: number) => string} unit
- */
-function chart(width, series, least, unit) {
+/** Draws lines over the time that plots show, with axes, and the values under the pointer. */
+function chart(/** @type {number} */ width, /** @type {[name: string, points: Point[]][]} */ series, /** @type {number} */ least,
+  /** @type {(tick: number) => string} */ unit) {
   const [height, left, right, top, bottom] = [148, 52, 8, 10, 22];
   const most = round(Math.max(least, ...series.flatMap(([, points]) => points.map(({ value }) => value ?? 0))));
   const end = readings.at(-1)?.time ?? Date.now();
@@ -287,8 +277,7 @@ function chart(width, series, least, unit) {
 
 /** The parts of a line without gaps. */
 function runs(/** @type {Point[]} */ points) {
-  /** @type {Point[][]} */
-  const all = [[]];
+  const all = /** @type {Point[][]} */ ([[]]);
   for (const point of points) {
     if (point.value === null) {
       all.push([]);
@@ -301,8 +290,7 @@ function runs(/** @type {Point[]} */ points) {
 
 /** @param {Sample[]} samples */
 function byOperation(samples) {
-  /** @type {Map<string, {requests: number, errors: number, buckets: [number, number][]}>} */
-  const all = new Map();
+  const all = /** @type {Map<string, {requests: number, errors: number, buckets: [number, number][]}>} */ (new Map());
   for (const sample of samples) {
     const { name, labels, value } = sample;
     const operation = labels['operation'];
@@ -321,36 +309,23 @@ function byOperation(samples) {
     operation, number(requests), number(errors), quantile(buckets, 0.5), quantile(buckets, 0.99)]);
 }
 
-/**
- * Returns the upper end of the bucket that has a quantile, or null if there are no requests.
- *
- * @param {[number, number][]} buckets upper ends in seconds, and how many requests took at most so long
- * @param {number} part
- */
-function quantileEnd(buckets, part) {
+/** Returns a quantile in seconds, or null if there are no requests. The requests of a bucket are taken to be spread evenly over it. */
+function quantileOf(/** @type {[number, number][]} */ buckets, /** @type {number} */ part) {
   const sorted = [...buckets].sort((a, b) => a[0] - b[0]);
   const rank = (sorted.at(-1)?.[1] ?? 0) * part;
-  return sorted.find(([, count]) => count >= rank && count > 0)?.[0] ?? null;
+  const index = sorted.findIndex(([, count]) => count >= rank && count > 0);
+  const [end, count] = sorted[index] ?? [0, 0];
+  const [begin, below] = sorted[index - 1] ?? [0, 0];
+  return index < 0 ? null : end === Infinity ? end : begin + ((end - begin) * (rank - below)) / (count - below);
 }
 
-/**
- * @param {[number, number][]} buckets
- * @param {number} part
- */
-export function quantile(buckets, part) {
-  const end = quantileEnd(buckets, part);
-  if (end === null) {
-    return '';
-  }
-  return end === Infinity ? '> 30 s' : `≤ ${end >= 1 ? `${end} s` : `${end * 1000} ms`}`;
+export function quantile(/** @type {[number, number][]} */ buckets, /** @type {number} */ part) {
+  const found = quantileOf(buckets, part);
+  return found === null ? '' : found > LONGEST ? `> ${LONGEST} s` : duration(1000 * found);
 }
 
-/**
- * The recent requests of the most requested partitions, which are all that the gateway knows by partition.
- *
- * @param {Sample[]} samples
- */
-export function hotOf(samples) {
+/** The recent requests of the most requested partitions, which are all that the gateway knows by partition. */
+export function hotOf(/** @type {Sample[]} */ samples) {
   return samples.filter(({ name }) => name === 'table_service_hot_partition_requests').sort((a, b) => b.value - a.value)
     .map(({ labels, value }) => ({
       account: labels['account'] ?? '', table: labels['table'] ?? '', partition: labels['partition'] ?? '', value,
@@ -360,29 +335,20 @@ export function hotOf(samples) {
 /** A filter for the entities of a partition. */
 export const filterOf = (/** @type {string} */ partition) => `PartitionKey eq '${partition.replaceAll("'", "''")}'`;
 
-/**
- * A bar that is so long a part of its place.
- *
- * @param {number} part
- * @param {string} [name]
- */
-export function bar(part, name = '') {
+/** A bar that is so long a part of its place. */
+export function bar(/** @type {number} */ part, /** @type {string} */ name = '') {
   return svg('svg', { viewBox: '0 0 100 8', class: `bar ${name}`, 'aria-hidden': 'true', preserveAspectRatio: 'none' },
     svg('rect', { width: 100 * Math.min(Math.max(part, 0), 1), height: 8 }));
 }
 
-/**
- * @param {Sample[]} samples
- * @param {string | null} account all if it is null
- */
-export function hotPartitions(samples, account) {
-  const hot = hotOf(samples).filter((one) => account === null || one.account === account);
+export function hotPartitions(/** @type {Sample[]} */ samples, /** @type {string | null} */ account, /** @type {number} */ most = 10) {
+  const hot = hotOf(samples).filter((one) => account === null || one.account === account).slice(0, most);
   if (hot.length === 0) {
     return element('p', { class: 'quiet' }, 'No requests yet.');
   }
-  const most = hot[0]?.value ?? 1;
+  const largest = hot[0]?.value ?? 1;
   return element('ol', { class: 'bars' }, ...hot.map(({ account, table, partition, value }) => element('li', {},
     element('a', { href: address({ account, table, view: 'entities', filter: filterOf(partition), select: '' }), title: partition },
       element('span', { class: 'of' }, table), element('bdi', {}, partition === '' ? '(empty)' : partition)),
-    bar(value / most), element('span', { class: 'amount' }, number(value)))));
+    bar(value / largest), element('span', { class: 'amount' }, number(value)))));
 }

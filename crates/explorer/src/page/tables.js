@@ -6,17 +6,11 @@ import { iconButton } from './menu.js';
 import { closePanel, openPanel } from './panel.js';
 import { address, go, route } from './route.js';
 
-/** @typedef {import('./api.js').Scope} Scope */
+/** @import { Scope } from './api.js' */
 /** @typedef {{name: string, estimate: number | null, bytes: number | null, indexes: number}} Table */
 
-/**
- * Fills the list, and again when something may have changed.
- *
- * @param {HTMLElement} list
- * @param {Scope} scope
- * @param {boolean} canWrite
- */
-export async function showTables(list, scope, canWrite) {
+/** Fills the list, and again when something may have changed. */
+export async function showTables(/** @type {HTMLElement} */ list, /** @type {Scope} */ scope, /** @type {boolean} */ canWrite) {
   const tables = await allTables(scope);
   const old = list.querySelector('input');
   const search = element('input', { type: 'search', placeholder: 'Find a table', 'aria-label': 'Find a table' });
@@ -51,10 +45,8 @@ export function markTable(/** @type {HTMLElement} */ list) {
 
 /** @param {Scope} scope */
 export async function allTables(scope) {
-  /** @type {Table[]} */
-  const all = [];
-  /** @type {string | null} */
-  let token = null;
+  const all = /** @type {Table[]} */ ([]);
+  let token = /** @type {string | null} */ (null);
   do {
     const page = await scope.call('query_tables', { token });
     all.push(...page.tables);
@@ -66,7 +58,7 @@ export async function allTables(scope) {
 /** @param {Table} table */
 function item(table) {
   // PostgreSQL estimates the number when it analyses the table. Nobody asks for the size while a lock would keep us waiting.
-  const count = table.estimate === null ? '' : `≈ ${number(table.estimate)} · `;
+  const count = table.estimate === null ? '' : `${table.estimate === 0 ? '' : '≈ '}${number(table.estimate)} · `;
   const size = table.bytes === null ? 'size unknown' : bytes(table.bytes);
   return element('li', {}, element('a', {
     href: address({ table: table.name, view: 'entities', filter: '', select: '' }),

@@ -7,35 +7,31 @@ import { opens } from './menu.js';
 
 export const TYPES = ['String', 'Int32', 'Int64', 'Double', 'Boolean', 'DateTime', 'Guid', 'Binary'];
 
-const MOMENT = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d)?)(\.\d+)?Z$/;
+const MOMENT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)(\.\d+)?Z$/;
 /** The most members of JSON that are shown below one. */
 const MEMBERS = 200;
+/** The longest word, in characters. */
+const WORD = 64;
 
-/**
- * The texts that fields began with: a textarea makes \n of \r\n and of \r.
- *
- * @type {WeakMap<HTMLTextAreaElement, string>}
- */
-const originals = new WeakMap();
+/** The texts that fields began with: a textarea makes \n of \r\n and of \r. */
+const originals = /** @type {WeakMap<HTMLTextAreaElement, string>} */ (new WeakMap());
 
-/**
- * @param {string} value
- * @param {boolean} isReadOnly
- */
-export function field(value, isReadOnly) {
+export function field(/** @type {string} */ value, /** @type {boolean} */ isReadOnly) {
   const made = element('textarea', { rows: 1, spellcheck: 'false', dir: 'auto', readonly: isReadOnly });
   made.value = value;
   originals.set(made, value);
+  // A word, such as a mail address, is not broken.
+  const fit = () => made.classList.toggle('word', made.value.length <= WORD && !/\s/.test(made.value));
+  made.addEventListener('input', fit);
+  fit();
   return made;
 }
 
 /**
  * Returns the text of a field. A textarea has `\n` for every line end. An unedited text keeps its line ends, and an edited one gets
  * its first line end everywhere.
- *
- * @param {HTMLTextAreaElement} made
  */
-export function textOf(made) {
+export function textOf(/** @type {HTMLTextAreaElement} */ made) {
   const original = originals.get(made) ?? '';
   const [end = '\n'] = /\r\n?|\n/.exec(original) ?? [];
   return made.value === original.replaceAll(/\r\n?/g, '\n') ? original : made.value.replaceAll('\n', end);
@@ -47,21 +43,15 @@ function type(/** @type {HTMLTextAreaElement} */ made, /** @type {string} */ tex
   made.dispatchEvent(new Event('input', { bubbles: true }));
 }
 
-/**
- * What stands around the field of a value: it depends on the type, and is made anew when the type changes.
- *
- * @param {HTMLTextAreaElement} truth
- * @param {string} edm
- * @param {string} label
- * @returns {HTMLElement}
- */
-export function valueOf(truth, edm, label) {
+/** What stands around the field of a value: it depends on the type, and is made anew when the type changes. */
+export function valueOf(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ edm, /** @type {string} */ label) {
   truth.hidden = false;
   truth.removeAttribute('aria-invalid');
+  truth.setCustomValidity('');
   truth.setAttribute('aria-label', label);
   truth.inputMode = { 'Edm.Int32': 'numeric', 'Edm.Int64': 'numeric', 'Edm.Double': 'decimal' }[edm] ?? '';
   const value = element('div', { class: 'value' }, truth);
-  if (edm === 'Edm.Boolean') {
+  if (edm === 'Edm.Boolean' && !truth.readOnly) {
     value.prepend(toggle(truth, label));
   } else if (edm === 'Edm.DateTime') {
     value.append(...moment(truth, label));
@@ -73,19 +63,16 @@ export function valueOf(truth, edm, label) {
   return value;
 }
 
-/** A switch, as long as the text is true or false. */
+/** A switch, as long as the text is true, false or not there. */
 function toggle(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ label) {
-  const made = element('button', { type: 'button', role: 'switch', class: 'switch', 'aria-label': label, disabled: truth.readOnly });
+  const made = element('button', { type: 'button', role: 'switch', class: 'switch', 'aria-label': label });
   const word = element('span', {});
   made.append(element('span', { class: 'knob', 'aria-hidden': 'true' }), word);
-  if (truth.value === '' && !truth.readOnly) {
-    truth.value = 'false';
-  }
   const show = () => {
-    const isKnown = /^(?:true|false)$/i.test(truth.value);
+    const isKnown = /^(?:true|false)?$/i.test(truth.value);
     truth.hidden = isKnown;
     made.hidden = !isKnown;
-    word.textContent = truth.value.toLowerCase();
+    word.textContent = truth.value.toLowerCase() || 'not set';
     made.setAttribute('aria-checked', String(truth.value.toLowerCase() === 'true'));
   };
   truth.addEventListener('input', show);
@@ -110,32 +97,19 @@ function moment(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ 
     type: 'button', class: 'ghost icon-only', 'aria-label': `Choose the ${label.replace('Value', 'date and time')}`, title: 'Date and time',
   }, icon('clock'));
   const picker = opens(opener, { role: 'dialog', 'aria-label': 'Date and time in UTC', class: 'menu picker' }, (close) => {
-    const [, day = '', time = '00:00:00', fraction = ''] = MOMENT.exec(truth.value) ?? [];
-    const date = element('input', { type: 'date', value: day, 'aria-label': 'Date' });
-    const clock = element('input', { type: 'time', step: '1', value: time, 'aria-label': 'Time' });
-    const set = () => {
-      if (date.value && clock.value) {
-        // A fraction that the picker does not show stays with its second.
-        const seconds = clock.value.length === 5 ? `${clock.value}:00` : clock.value;
-        const kept = seconds === (time.length === 5 ? `${time}:00` : time) ? fraction : '';
-        type(truth, `${date.value}T${seconds}${kept}Z`);
-      }
-    };
-    date.addEventListener('input', set);
-    clock.addEventListener('input', set);
-    const now = element('button', { type: 'button' }, 'Now');
-    now.addEventListener('click', () => {
-      type(truth, new Date().toISOString());
+    const [, before = '', fraction = ''] = MOMENT.exec(truth.value) ?? [];
+    const input = element('input', { type: 'datetime-local', step: '1', value: before, 'aria-label': 'Moment' });
+    const seconds = (/** @type {string} */ text) => (text.length === 16 ? `${text}:00` : text);
+    // A fraction that the picker does not show stays with its second.
+    input.addEventListener('input', () => input.value
+      && type(truth, `${seconds(input.value)}${seconds(input.value).slice(11) === seconds(before).slice(11) ? fraction : ''}Z`));
+    const end = (/** @type {string} */ text, /** @type {() => void} */ action) => element('button', { type: 'button', onclick: () => {
+      action();
       close();
       opener.focus();
-    });
-    const done = element('button', { type: 'button', class: 'primary' }, 'Done');
-    done.addEventListener('click', () => {
-      close();
-      opener.focus();
-    });
-    return [element('div', { class: 'tools' }, date, clock, element('span', { class: 'quiet' }, 'UTC')),
-      element('div', { class: 'tools' }, done, now)];
+    } }, text);
+    return [element('div', { class: 'tools' }, input, element('span', { class: 'quiet' }, 'UTC')),
+      element('div', { class: 'tools' }, end('Done', () => {}), end('Now', () => type(truth, new Date().toISOString())))];
   });
   return [picker, local];
 }
@@ -214,22 +188,22 @@ function binary(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ 
     form = name;
     other.value = FORMS[name].show(bytesOf(truth.value) ?? new Uint8Array()) ?? '';
     other.setAttribute('aria-label', `${label} as ${name.toLowerCase()}`);
-    other.removeAttribute('aria-invalid');
-    truth.removeAttribute('aria-invalid');
+    truth.setCustomValidity('');
     show();
   };
   for (const name of /** @type {(keyof typeof FORMS)[]} */ (Object.keys(FORMS))) {
     const button = element('button', { type: 'button' }, name);
-    button.addEventListener('click', () => choose(name));
+    button.addEventListener('click', () => {
+      choose(name);
+      type(truth, truth.value);
+    });
     group.append(button);
   }
   other.addEventListener('input', (event) => {
     event.stopPropagation();
     const bytes = FORMS[form].read(other.value);
-    // The editor saves nothing of an invalid field.
-    for (const field of [other, truth]) {
-      field.setAttribute('aria-invalid', String(bytes === null));
-    }
+    // Nothing is saved of an invalid field.
+    truth.setCustomValidity(bytes === null ? 'Each byte has two digits of 0 to 9 and a to f.' : '');
     type(truth, bytes ? base64Of(bytes) : truth.value);
   });
   truth.addEventListener('input', show);
@@ -286,13 +260,7 @@ function parsed(/** @type {string} */ text) {
   }
 }
 
-/**
- * @param {string} name
- * @param {unknown} value
- * @param {boolean} [isOpen]
- * @returns {HTMLElement}
- */
-function node(name, value, isOpen = false) {
+function node(/** @type {string} */ name, /** @type {unknown} */ value, /** @type {boolean} */ isOpen = false) {
   const label = name && element('bdi', { class: 'member' }, name, ': ');
   if (value === null || typeof value !== 'object' || value instanceof Numeral) {
     const [kind, text] = value instanceof Numeral ? ['number', value.text]
