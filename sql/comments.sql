@@ -341,6 +341,8 @@ COMMENT ON FUNCTION table_service.create_table(text, boolean) IS
     'Creates a table and returns it.';
 COMMENT ON FUNCTION table_service.delete_table(text, boolean) IS
     'Drops a table with all its entities and frees its name.';
+COMMENT ON FUNCTION table_service.hold_table(text, oid) IS
+    'Returns the OID of a table, and holds its name: until the transaction ends, the name leads to this table.';
 COMMENT ON FUNCTION table_service.query_tables(text, bigint, text, table_service.properties) IS
     'Returns the tables whose names satisfy the filter, in the order of their lower-case names.';
 COMMENT ON FUNCTION table_service.insert_entity(text, text, text, table_service.properties) IS

@@ -256,6 +256,13 @@ CREATE  FUNCTION "grant_gateway_access"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'grant_gateway_access_wrapper';
 
+CREATE  FUNCTION "hold_table"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"relation" oid DEFAULT NULL /* Option < pg_sys :: Oid > */
+) RETURNS oid /* pg_sys :: Oid */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'hold_table_wrapper';
+
 CREATE  FUNCTION "inverted_ticks"(
 	"timestamp" timestamp with time zone DEFAULT pg_catalog.clock_timestamp() /* TimestampWithTimeZone */
 ) RETURNS TEXT /* String */
@@ -1698,6 +1705,8 @@ COMMENT ON FUNCTION table_service.create_table(text, boolean) IS
     'Creates a table and returns it.';
 COMMENT ON FUNCTION table_service.delete_table(text, boolean) IS
     'Drops a table with all its entities and frees its name.';
+COMMENT ON FUNCTION table_service.hold_table(text, oid) IS
+    'Returns the OID of a table, and holds its name: until the transaction ends, the name leads to this table.';
 COMMENT ON FUNCTION table_service.query_tables(text, bigint, text, table_service.properties) IS
     'Returns the tables whose names satisfy the filter, in the order of their lower-case names.';
 COMMENT ON FUNCTION table_service.insert_entity(text, text, text, table_service.properties) IS

@@ -62,6 +62,8 @@ CREATE FUNCTION table_service.query_feed(feed_name text, top bigint DEFAULT 1000
     LANGUAGE c AS 'MODULE_PATHNAME', 'query_feed_wrapper';
 CREATE FUNCTION table_service.mark_change_feed(feed_name text, mark text) RETURNS text
     LANGUAGE c AS 'MODULE_PATHNAME', 'mark_change_feed_wrapper';
+CREATE FUNCTION table_service.hold_table(table_name text, relation oid DEFAULT NULL) RETURNS oid
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hold_table_wrapper';
 CREATE FUNCTION pg_catalog.table_service_note_definition(relation oid) RETURNS void
     STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'note_definition_wrapper';
 
@@ -497,6 +499,8 @@ COMMENT ON FUNCTION table_service.create_table(text, boolean) IS
     'Creates a table and returns it.';
 COMMENT ON FUNCTION table_service.delete_table(text, boolean) IS
     'Drops a table with all its entities and frees its name.';
+COMMENT ON FUNCTION table_service.hold_table(text, oid) IS
+    'Returns the OID of a table, and holds its name: until the transaction ends, the name leads to this table.';
 COMMENT ON FUNCTION table_service.query_tables(text, bigint, text, table_service.properties) IS
     'Returns the tables whose names satisfy the filter, in the order of their lower-case names.';
 COMMENT ON FUNCTION table_service.insert_entity(text, text, text, table_service.properties) IS

@@ -1,4 +1,4 @@
-//! Create, delete and list tables.
+//! Create, delete, hold and list tables.
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
@@ -26,7 +26,7 @@ use crate::storage::arguments::{prevent_if_read_only, required, top as checked_t
 use crate::storage::name::QualifiedName;
 use crate::storage::names;
 use crate::storage::result_set::ResultSet;
-use crate::storage::table::{Table, free_primary_key_name, not_found, same_name};
+use crate::storage::table::{Table, TableLock, free_primary_key_name, not_found, same_name};
 
 /// The fill factor of the tables. It leaves room on each page, so that an update can put the new version there (HOT).
 const FILLFACTOR: u32 = 90;
@@ -184,6 +184,28 @@ fn delete(name: &str, if_exists: bool) -> Result<bool, Error> {
         }
         Err(error) => rethrow(error),
     }
+}
+
+/// Returns the OID of a table. Until the transaction ends, its name leads to this table. With `relation` it must be that one.
+///
+/// Raises `TableNotFound`; `AuthorizationFailure` if the name leads to another table than `relation`, or if the caller has no
+/// privilege on the table's entities.
+#[pg_extern]
+fn hold_table(table_name: Option<TextArg<'_>>, relation: default!(Option<pg_sys::Oid>, "NULL")) -> pg_sys::Oid {
+    raising(|| {
+        let table = Table::open(required("table_name", table_name)?.get(), TableLock::Read)?;
+        let reason = if !table.has_any_right_to_entities() {
+            "Holding a table needs a right to its entities".to_owned()
+        } else if relation.is_some_and(|relation| relation != table.oid()) {
+            format!(
+                "The name \"{}\" leads to another table than before",
+                table.name().name()
+            )
+        } else {
+            return Ok(table.oid());
+        };
+        Err(Error::NotAuthorized { reason })
+    })
 }
 
 /// Returns the tables of the service whose names pass a filter on `TableName`, ordered by their lower-case names.

@@ -69,6 +69,16 @@ FROM (VALUES ('abc'), ('A12'), (repeat('a', 63)), (repeat('A', 63))) AS v (name)
 SELECT create_table('Tables', if_not_exists => true);
 :state
 
+-- hold_table finds a table and keeps it, and refuses another one in its place.
+SELECT hold_table('EMPLOYEES') = 'table_service_data."Employees"'::regclass AS is_held;
+SELECT hold_table('EMPLOYEES', 'table_service_data."Employees"'::regclass) = 'table_service_data."Employees"'::regclass AS is_held;
+SELECT pg_temp.outcome(call) FROM (VALUES ('SELECT hold_table(''Employees'', ''pg_class''::regclass)'), ('SELECT hold_table(''Absent'')'), ('SELECT hold_table(''Absent'', 0)'), ('SELECT hold_table(NULL, 0)'),
+    ('SELECT hold_table(''a-b'')')) AS v (call);
+BEGIN;
+SELECT hold_table('Employees') IS NOT NULL AS is_held;
+SELECT mode FROM pg_locks WHERE relation = 'table_service_data."Employees"'::regclass AND pid = pg_backend_pid();
+COMMIT;
+
 -- delete_table drops a table, found in any spelling, with all its entities.
 SELECT delete_table('EMPLOYEES');
 SELECT to_regclass('table_service_data."Employees"');

@@ -13,7 +13,8 @@ use crate::limits::shares::Share;
 use crate::request::Head;
 use crate::request::target::Target;
 
-/// Checks the credentials of a request and returns their grant.
+/// Checks the credentials of a request and returns their grant, and the OID of the table whose stored policy it follows: the request may
+/// concern no other one.
 ///
 /// `challenged` says whether refused clients get a challenge. `other_issuer` may take a token for an account without an
 /// issuer. `permit` takes a permit to run for a request that needs the database. Only a request with a right signature
@@ -29,7 +30,7 @@ pub async fn authenticate(
     challenged: bool,
     other_issuer: impl FnOnce(&str) -> Option<Result<Grant, Error>>,
     permit: impl FnOnce() -> Result<Share, Failure>,
-) -> Result<Grant, Failure> {
+) -> Result<(Grant, Option<u32>), Failure> {
     if let Some(value) = head.header(AUTHORIZATION) {
         return match Authorization::parse(value)? {
             Authorization::SharedKey(credentials) => {
@@ -50,12 +51,12 @@ pub async fn authenticate(
                     Some(path) => verify(&path),
                     None => Err(error),
                 });
-                Ok(verified?)
+                Ok((verified?, None))
             }
             Authorization::Bearer(token) => match &tenant.bearer {
-                Some(bearer) => Ok(bearer.grant(token, head.peer.https)?),
+                Some(bearer) => Ok((bearer.grant(token, head.peer.https)?, None)),
                 None => match other_issuer(token) {
-                    Some(checked) => Ok(checked?),
+                    Some(checked) => Ok((checked?, None)),
                     None => Err(no_issuer(head, challenged)),
                 },
             },
@@ -65,27 +66,28 @@ pub async fn authenticate(
         return Err(no_credentials(challenged));
     };
     sas.check_signature(&tenant.account)?;
-    let policies = match sas.policy() {
+    let (policies, relation) = match sas.policy() {
         Some((table, _)) => {
             let _permit = permit()?;
-            Some(Box::pin(policies(session, table)).await?)
+            let (policies, relation) = Box::pin(policies(session, table)).await?;
+            (Some(policies), relation)
         }
-        None => None,
+        None => (None, None),
     };
     let client = Client {
         now: now(),
         address: head.peer.address,
         https: head.peer.https,
     };
-    Ok(sas.grant(policies.as_ref(), &client)?)
+    Ok((sas.grant(policies.as_ref(), &client)?, relation))
 }
 
-/// Returns the stored access policies of a table; none if the table does not exist. They are read for every request, so
+/// Returns the stored access policies of a table, and its OID; none if the table does not exist. They are read for every request, so
 /// a change takes effect at once.
-async fn policies(session: &Session<'_>, table: &str) -> Result<AccessPolicies, Failure> {
+async fn policies(session: &Session<'_>, table: &str) -> Result<(AccessPolicies, Option<u32>), Failure> {
     match session.get_access_policies(table).await {
-        Ok(json) => Ok(AccessPolicies::from_json(&json)?),
-        Err(failure) if failure.is_of_table() => Ok(AccessPolicies::default()),
+        Ok((json, relation)) => Ok((AccessPolicies::from_json(&json)?, relation)),
+        Err(failure) if failure.is_of_table() => Ok((AccessPolicies::default(), None)),
         Err(failure) => Err(failure),
     }
 }

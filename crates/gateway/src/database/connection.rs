@@ -39,7 +39,8 @@ pub struct Connection {
     client: Client,
     /// The part that reads and writes; `None` when the connection has ended.
     wire: Option<Wire>,
-    prepared: [Option<tokio_postgres::Statement>; Statement::ALL.len()],
+    /// Each statement, and the same of a table that is held.
+    prepared: [[Option<tokio_postgres::Statement>; 2]; Statement::ALL.len()],
     /// A warning about the server's version, for the log.
     outdated: Option<String>,
     /// The version of the extension, or why the gateway cannot use the database.
@@ -85,12 +86,17 @@ impl Connection {
         }
     }
 
-    /// Executes a statement. After an error of the connection, or if this is dropped before its end, the connection cannot be
-    /// used any more.
-    pub async fn query(&mut self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
+    /// Executes a statement. The table that it names must be the relation `held`, if there is one. After an error of the connection, or if
+    /// this is dropped before its end, the connection cannot be used any more.
+    pub async fn query(
+        &mut self,
+        statement: Statement,
+        parameters: Parameters<'_>,
+        held: Option<u32>,
+    ) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let _: ControlFlow<()> = self
-            .stream(statement, parameters, |row| {
+            .stream(statement, parameters, held, |row| {
                 rows.push(row);
                 ControlFlow::Continue(())
             })
@@ -104,12 +110,20 @@ impl Connection {
         &mut self,
         statement: Statement,
         parameters: Parameters<'_>,
+        held: Option<u32>,
         mut take: impl FnMut(Row) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Error> {
-        let prepared = self.prepared(statement).await?;
+        let statement = match statement {
+            // Earlier versions of the extension hold no table.
+            Statement::HoldAccessPolicies if !self.has_functions_of(5) => Statement::GetAccessPolicies,
+            statement => statement,
+        };
+        let prepared = self.prepared(statement, held.map(|_| parameters.len() + 1)).await?;
         let Connection { client, wire, size, .. } = self;
         let sent = AtomicUsize::new(0);
-        let measured = parameters.iter().map(|&value| Measured { value, bytes: &sent });
+        let relation = held.as_ref().map(|relation| relation as &(dyn ToSql + Sync));
+        let all = parameters.iter().copied().chain(relation);
+        let measured: Vec<_> = all.map(|value| Measured { value, bytes: &sent }).collect();
         let call = async {
             let mut rows = pin!(client.query_raw(&prepared, measured).await?);
             while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
@@ -134,7 +148,7 @@ impl Connection {
         parameters: &[[&(dyn ToSql + Sync); N]],
         mut take: impl FnMut(usize, Result<Vec<Row>, Error>),
     ) -> Result<(), Error> {
-        let prepared = &self.prepared(statement).await?;
+        let prepared = &self.prepared(statement, None).await?;
         let (client, wire, size) = (&self.client, &mut self.wire, &mut self.size);
         let mut take = |number, result: Result<Vec<Row>, Error>| {
             result.iter().flatten().for_each(|row| size.count(row.raw_size_bytes()));
@@ -203,15 +217,22 @@ impl Connection {
         Ok(rows)
     }
 
-    async fn prepared(&mut self, statement: Statement) -> Result<tokio_postgres::Statement, Error> {
+    /// Prepares a statement, or the same of a table that is held by the parameter of this number.
+    async fn prepared(
+        &mut self,
+        statement: Statement,
+        held: Option<usize>,
+    ) -> Result<tokio_postgres::Statement, Error> {
         let Connection {
             client, wire, prepared, ..
         } = self;
-        match prepared.get_mut(statement as usize) {
+        let both = prepared.get_mut(statement as usize);
+        match both.and_then(|both| both.get_mut(usize::from(held.is_some()))) {
             Some(Some(prepared)) => Ok(prepared.clone()),
             slot => {
+                let sql = held.map_or_else(|| statement.sql().into(), |number| statement.sql_of_held(number));
                 // In a box, because it is rare and large.
-                let new = run(wire, Box::pin(client.prepare(statement.sql()))).await?;
+                let new = run(wire, Box::pin(client.prepare(&sql))).await?;
                 if let Some(slot) = slot {
                     *slot = Some(new.clone());
                 }
@@ -295,7 +316,7 @@ impl Connection {
     /// Returns the properties of the service, as JSON.
     pub async fn service_properties(&mut self) -> Result<String, String> {
         let statement = Statement::GetServiceProperties;
-        let rows = in_words(timeout(CONNECT_TIMEOUT, self.query(statement, &[])).await)?;
+        let rows = in_words(timeout(CONNECT_TIMEOUT, self.query(statement, &[], None)).await)?;
         let row = rows.first().ok_or("there are none")?;
         let json: Json<&RawValue> = row.try_get(0).map_err(|error| with_sources(&error))?;
         Ok(json.0.get().to_owned())
@@ -307,7 +328,8 @@ impl Connection {
             return Ok(Vec::new());
         }
         let parameters: Parameters<'_> = &[&table];
-        let rows = in_words(timeout(CONNECT_TIMEOUT, self.query(Statement::ShardMap, parameters)).await)?;
+        let asking = self.query(Statement::ShardMap, parameters, None);
+        let rows = in_words(timeout(CONNECT_TIMEOUT, asking).await)?;
         let shard = |row: &Row| {
             Ok(Shard {
                 from_hash: row.try_get(0)?,

@@ -59,6 +59,8 @@ pub struct Session<'a> {
     owner: Option<usize>,
     /// Whether only the first node is asked.
     is_at_first: bool,
+    /// The relation that the table of each call must be.
+    held: Option<u32>,
 }
 
 impl<'a> Session<'a> {
@@ -75,6 +77,16 @@ impl<'a> Session<'a> {
             endpoint,
             owner: None,
             is_at_first: false,
+            held: None,
+        }
+    }
+
+    /// For calls that an access policy of this relation permits. The first node is asked, because the OID is that of no other node.
+    pub fn holding(self, relation: Option<u32>) -> Session<'a> {
+        Session {
+            is_at_first: relation.is_some(),
+            held: relation,
+            ..self
         }
     }
 
@@ -150,7 +162,7 @@ impl<'a> Session<'a> {
                 }
             };
             let superseded = lease.superseded();
-            let call = pin!(lease.connection().stream(statement, parameters, take));
+            let call = pin!(lease.connection().stream(statement, parameters, self.held, take));
             self.answer(call, superseded).await
         };
         if let Ok(Ok(ControlFlow::Break(()))) = result {
@@ -219,7 +231,7 @@ impl<'a> Session<'a> {
             return Ok(None);
         };
         let result = {
-            let call = pin!(lease.connection().query(statement, parameters));
+            let call = pin!(lease.connection().query(statement, parameters, None));
             timeout_at(limit, call).await.map_err(|_| NoAnswer::Late)
         };
         if result.is_err() {
@@ -254,7 +266,7 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Row>, Diagnosis> {
         let result = {
             let superseded = lease.superseded();
-            let call = pin!(lease.connection().query(statement, parameters));
+            let call = pin!(lease.connection().query(statement, parameters, self.held));
             self.answer(call, superseded).await
         };
         end(lease, result).await
@@ -481,11 +493,12 @@ impl<'a> Session<'a> {
         Ok(rows.into_iter().next())
     }
 
-    /// The policies of a table, as JSON.
-    pub async fn get_access_policies(&self, table: &str) -> Result<String, Failure> {
+    /// The policies of a table, as JSON, and the OID of that table, which earlier versions of the extension do not say.
+    pub async fn get_access_policies(&self, table: &str) -> Result<(String, Option<u32>), Failure> {
         check_table_name(table)?;
-        let rows = self.latest_rows(Statement::GetAccessPolicies, &[&table]).await?;
-        json(&rows)
+        let rows = self.latest_rows(Statement::HoldAccessPolicies, &[&table]).await?;
+        let relation = rows.first().filter(|row| row.len() > 1).map(|row| column(row, 1));
+        Ok((json(&rows)?, relation.transpose()?))
     }
 
     /// Replaces the policies of a table.

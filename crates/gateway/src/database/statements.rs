@@ -90,6 +90,18 @@ macro_rules! statements {
     };
 }
 
+impl Statement {
+    /// The same call of a table that must be the relation of the parameter `number`. The argument is computed before the call and in its
+    /// transaction, until whose end the name leads to that table.
+    pub fn sql_of_held(self, number: usize) -> String {
+        const TABLE: &str = "$1::pg_catalog.text";
+        let held = format!(
+            "CASE WHEN table_service.hold_table({TABLE}, ${number}::pg_catalog.oid) IS NOT NULL THEN {TABLE} END"
+        );
+        self.sql().replacen(TABLE, &held, 1)
+    }
+}
+
 // Each gives all arguments of a function, with their types. So it calls that function, also if another user has made functions of
 // the same name: those have other types or more arguments.
 statements! {
@@ -147,6 +159,9 @@ statements! {
          FROM table_service.shard_map($1::pg_catalog.text) AS m";
     GetAccessPolicies, First, Reads,
         "SELECT table_service.get_access_policies($1::pg_catalog.text)";
+    HoldAccessPolicies, First, Reads,
+        "SELECT table_service.get_access_policies($1::pg_catalog.text), \
+         table_service.hold_table($1::pg_catalog.text, NULL::pg_catalog.oid)";
     SetAccessPolicies, First, Writes,
         "SELECT table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.json)";
     GetServiceProperties, First, Reads,

@@ -265,7 +265,8 @@ impl Gateway {
         let session = Session::at(endpoint, &tenant.database, addressed.deadline);
         let other_issuer = |token: &str| self.hook.as_ref()?.check_token(tenant, token, head.peer.https);
         let permit = || self.permit(tenant);
-        let grant = authenticate(tenant, &session, head, target, challenged, other_issuer, permit).await?;
+        let (grant, relation) = authenticate(tenant, &session, head, target, challenged, other_issuer, permit).await?;
+        let session = session.holding(relation);
         if let Some(permission) = operation.permission(head.headers.contains_key(IF_MATCH)) {
             grant.permits(permission, operation.table())?;
         }

@@ -10,7 +10,7 @@ use crate::response::Reply;
 
 /// Executes Get Table ACL.
 pub async fn get(context: &Context<'_>, table: &str) -> Result<Reply, Failure> {
-    let json = context.session.get_access_policies(table).await?;
+    let (json, _) = context.session.get_access_policies(table).await?;
     let policies = AccessPolicies::from_json(&json)?;
     Ok(Reply::xml(xml::write_policies(&policies)?))
 }

@@ -122,6 +122,7 @@ const CALLS: &[(&str, &str)] = &[
     ("generate_sas", "SELECT generate_sas('acc', 'a2V5', 'Orders', 'r', '2030-01-02Z')"),
     ("set_access_policies", "SELECT set_access_policies('Orders', '[{\"Id\": \"a\", \"Permission\": \"r\"}]')"),
     ("get_access_policies", "SELECT get_access_policies('Orders')"),
+    ("hold_table", "SELECT hold_table('Orders')"),
     ("set_service_properties", "SELECT set_service_properties('{\"Cors\": []}')"),
     ("get_service_properties", "SELECT get_service_properties()"),
     (

@@ -2,7 +2,7 @@
 
 use system_tests::{Cluster, Database, Expect, Session, Standby};
 
-const READS: [&str; 11] = [
+const READS: [&str; 12] = [
     "SELECT row_key, properties FROM table_service.query_entities('Reads', $$A ne 'x'$$)",
     "SELECT row_key, properties FROM table_service.query_page('reads', $$PartitionKey eq 'p'$$, top => 1)",
     "SELECT table_service.query_page_json('Reads', 'A ge 0', 'A')",
@@ -11,6 +11,7 @@ const READS: [&str; 11] = [
     "SELECT table_service.entity_to_json(e, 'full') FROM table_service_data.\"Reads\" AS e ORDER BY row_key",
     "SELECT * FROM table_service.query_tables()",
     "SELECT table_service.get_access_policies('reads')",
+    "SELECT table_service.hold_table('reads')",
     "SELECT table_service.get_service_properties()",
     "SELECT e.properties OPERATOR(table_service.->>) 'A' FROM table_service.get_entity('reads', 'p', 's') AS e",
     "SELECT row_key, access FROM table_service.query_entities('reads', 'A eq 1'), table_service.explain_query('reads', 'A eq 1')",
