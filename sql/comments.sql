@@ -189,18 +189,14 @@ COMMENT ON FUNCTION table_service.next_timestamp(timestamptz, timestamptz) IS
     'Returns the later of the clock and one microsecond after the old Timestamp.';
 COMMENT ON FUNCTION table_service.merge_fits(text, text, table_service.properties, table_service.properties) IS
     'Says whether a merge stays within the limits.';
-COMMENT ON EVENT TRIGGER table_service_names IS
-    'Keeps the names of relations in table_service_data apart, and the reserved one free.';
-COMMENT ON FUNCTION table_service.keep_names_apart() IS
-    'Is the function of this event trigger.';
-COMMENT ON FUNCTION pg_catalog.table_service_refuse_taken_names(oid, oid) IS
-    'Refuses a name that a command has given to a relation in table_service_data, if another one has it in any case.';
 COMMENT ON EVENT TRIGGER table_service_definitions IS
-    'Notes definitions of tables for the readers of change feeds, when a command ends.';
+    'Keeps the names of relations in table_service_data apart, and notes definitions of tables for the readers of change feeds.';
 COMMENT ON EVENT TRIGGER table_service_drops IS
     'Notes for the readers of change feeds that tables are dropped.';
-COMMENT ON FUNCTION table_service.note_definitions() IS
-    'Is the function of the event triggers that note definitions of tables for the readers of change feeds.';
+COMMENT ON FUNCTION table_service.watch_definitions() IS
+    'Is the function of both event triggers.';
+COMMENT ON FUNCTION pg_catalog.table_service_refuse_taken_names(oid, oid) IS
+    'Refuses a name that a command has given to a relation in table_service_data, if another one has it in any case.';
 COMMENT ON FUNCTION pg_catalog.table_service_note_definition(oid) IS
     'Notes in PostgreSQL''s log what a relation is as a table of the service, if the transaction has locked it.';
 COMMENT ON FUNCTION table_service.entity_passes(text, text, timestamptz, table_service.properties, text) IS

@@ -83,12 +83,10 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/definitions.sql",
     name = "definitions",
-    requires = [api::event_triggers::note_definition]
-);
-extension_sql_file!(
-    "../sql/names.sql",
-    name = "names",
-    requires = [api::event_triggers::refuse_taken_names]
+    requires = [
+        api::event_triggers::note_definition,
+        api::event_triggers::refuse_taken_names
+    ]
 );
 extension_sql_file!("../sql/comments.sql", name = "comments", finalize);
 

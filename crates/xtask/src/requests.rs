@@ -120,16 +120,10 @@ pub fn pgspot(pg: Option<u32>) -> Result {
     for script in std::iter::once("install".to_owned()).chain(upgrades) {
         let script = format!("sql/{script}.sql");
         println!("{script}");
-        // Its last line counts its findings. The functions of event triggers name every schema: it looks at their bodies as at the script.
-        let qualified = ["keep_names_apart", "note_definitions"].into_iter().flat_map(|name| {
-            [
-                "--proc-without-search-path".to_owned(),
-                format!("table_service.{name}()"),
-            ]
-        });
+        // Its last line counts its findings. The function of event triggers names every schema: it looks at its body as at the script.
         let found = environment
             .command(directory.join("bin/pgspot"))
-            .args(qualified)
+            .args(["--proc-without-search-path", "table_service.watch_definitions()"])
             .arg(&script)
             .output()?;
         let found = String::from_utf8_lossy(&found.stdout).into_owned();

@@ -105,10 +105,10 @@ SELECT delete_table('Invoices');
 -- Where the event trigger does not run, two tables can have one name. Then none of them is read or written, whatever its spelling is,
 -- also in a session that knows one of them.
 SELECT count_entities('Orders');
-ALTER EVENT TRIGGER table_service_names DISABLE;
+ALTER EVENT TRIGGER table_service_definitions DISABLE;
 CREATE TABLE table_service_data.orders OF entity (PRIMARY KEY (partition_key, row_key));
 CREATE TABLE table_service_data.tables OF entity (PRIMARY KEY (partition_key, row_key));
-ALTER EVENT TRIGGER table_service_names ENABLE ALWAYS;
+ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS;
 SELECT pg_temp.outcome($$SELECT insert_entity('orders', 'p', 'r2', '{}')$$);
 SELECT pg_temp.outcome(format('SELECT %s', call)) FROM (VALUES
     ($$insert_entity('Orders', 'p', 'r2', '{}')$$), ($$count(*) FROM get_entity('ORDERS', 'p', 'r')$$), ($$count(*) FROM query_entities('Orders')$$),
@@ -125,19 +125,19 @@ CREATE INDEX ON table_service_data."Orders" (row_key);
 SELECT pg_temp.outcome('ALTER TABLE table_service_data.orders RENAME TO "oRders"');
 -- Another relation is not found by its name, so it does not become a table of the service beside one.
 DROP TABLE table_service_data.orders, table_service_data.tables;
-ALTER EVENT TRIGGER table_service_names DISABLE;
+ALTER EVENT TRIGGER table_service_definitions DISABLE;
 CREATE TABLE table_service_data.orders (LIKE entity);
 CREATE TABLE table_service_data.tables (LIKE entity);
-ALTER EVENT TRIGGER table_service_names ENABLE ALWAYS;
+ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS;
 ALTER TABLE table_service_data.orders ADD CHECK (row_key <> 'x');
 SELECT pg_temp.outcome('ALTER TABLE table_service_data.orders DROP CONSTRAINT orders_row_key_check, OF entity');
 SELECT pg_temp.outcome('ALTER TABLE table_service_data.tables OF entity');
 SELECT properties FROM get_entity('ORDERS', 'p', 'r');
 -- A view cannot be meant.
 DROP TABLE table_service_data.orders;
-ALTER EVENT TRIGGER table_service_names DISABLE;
+ALTER EVENT TRIGGER table_service_definitions DISABLE;
 CREATE VIEW table_service_data.orders AS SELECT 1 AS a;
-ALTER EVENT TRIGGER table_service_names ENABLE ALWAYS;
+ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS;
 SELECT properties FROM get_entity('ORDERS', 'p', 'r');
 SELECT create_table('Ordersx'), delete_table('Orders');
 SELECT pg_temp.outcome($$SELECT create_table('Orders')$$);

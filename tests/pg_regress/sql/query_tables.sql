@@ -95,11 +95,11 @@ SELECT * FROM query_tables();
 
 -- A user's own statements can give one name to two tables, in two spellings. A page has both or neither, so that pages end.
 SELECT create_table('Twin'), create_table('Under');
-ALTER EVENT TRIGGER table_service_names DISABLE;
+ALTER EVENT TRIGGER table_service_definitions DISABLE;
 CREATE TABLE table_service_data."twin" OF table_service.entity (PRIMARY KEY (partition_key, row_key));
 SELECT table_name, continuation_token FROM query_tables($$TableName ge 'twin' and TableName lt 'v'$$, top => 1);
 SELECT t.table_name, t.continuation_token FROM query_tables($$TableName ge 'twin' and TableName lt 'v'$$, top => 1) AS p,
     LATERAL query_tables($$TableName ge 'twin' and TableName lt 'v'$$, top => 1, continuation_token => p.continuation_token) AS t (table_name, relation, continuation_token)
 WHERE p.continuation_token IS NOT NULL;
-ALTER EVENT TRIGGER table_service_names ENABLE ALWAYS;
+ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS;
 DROP TABLE table_service_data."twin", table_service_data."Twin", table_service_data."Under";

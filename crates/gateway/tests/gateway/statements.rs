@@ -65,7 +65,6 @@ fn no_statement_calls_what_the_owner_of_the_database_has_planted() {
     let (database, owner) = of_an_owner("planter");
     let session = database.session("caller");
     planted::plant(&database.session_as(&owner, "owner"));
-    let explorer = CALLS.iter().map(|call| call.sql).chain([EXPORTED]);
     let of_tables = Statement::ALL
         .into_iter()
         .filter(|statement| statement.sql().contains("($1::pg_catalog.text"));
@@ -76,6 +75,7 @@ fn no_statement_calls_what_the_owner_of_the_database_has_planted() {
         statement.sql_of_held(count + 1)
     };
     let held: Vec<String> = of_tables.map(held).collect();
+    let explorer = CALLS.iter().map(|call| call.sql).chain([EXPORTED]);
     for sql in Statement::ALL
         .map(Statement::sql)
         .into_iter()

@@ -39,7 +39,7 @@ ANALYZE;
 
 /// Calls, and the functions that each of them is for.
 const CALLS: &[(&str, &str)] = &[
-    ("create_table table_service_refuse_taken_names keep_names_apart", "SELECT create_table('New')"),
+    ("create_table table_service_refuse_taken_names watch_definitions", "SELECT create_table('New')"),
     ("delete_table", "SELECT delete_table('Orders')"),
     ("create_property_index", "SELECT create_property_index('Orders', 'N')"),
     ("drop_property_index", "SELECT drop_property_index('Orders', 'Kind')"),
@@ -99,7 +99,7 @@ const CALLS: &[(&str, &str)] = &[
     ("query_changes", "SELECT * FROM query_changes('feed')"),
     ("query_feed", "SELECT * FROM query_feed('feed')"),
     ("mark_change_feed", "SELECT mark_change_feed('feed', 'm')"),
-    ("table_service_note_definition note_definitions", "ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Bills\""),
+    ("table_service_note_definition watch_definitions", "ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Bills\""),
     ("confirm_changes", "SELECT confirm_changes('feed', pg_current_wal_flush_lsn()::text)"),
     ("get_entity", "SELECT * FROM get_entity('Orders', 'p', '100')"),
     ("get_entities", "SELECT * FROM get_entities('Orders', 'p', ARRAY['100', '101', 'none'], 'Kind')"),
