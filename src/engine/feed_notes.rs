@@ -3,8 +3,8 @@
 use pgrx::prelude::*;
 use table_service_model::change_feed::Note;
 
-use crate::postgres::types::name_bytes;
-use crate::postgres::{catalog, notes, replication_slot};
+use crate::postgres::{notes, replication_slot};
+use crate::storage::names;
 
 /// Notes the name that a relation has as a table of the service, and the one that it had before this transaction. It does nothing for a
 /// relation that this transaction has not locked: others could change it before the note counts.
@@ -12,17 +12,11 @@ pub fn note_definition(relation: pg_sys::Oid) {
     if !replication_slot::is_log_logical() || !notes::is_locked(relation) {
         return;
     }
-    let before = notes::row_before_transaction(relation, name_of_table).flatten();
-    let now = catalog::row_of(relation, name_of_table).flatten();
+    let [now, before] =
+        names::now_and_before(relation).map(|seen| seen.filter(|seen| seen.is_table).map(|seen| seen.name));
     notes::write(&Note::Definition {
         relation: relation.to_u32(),
         before: before.as_deref(),
         now: now.as_deref(),
     });
-}
-
-/// Returns the name of a table of the service.
-fn name_of_table(class: &pg_sys::FormData_pg_class) -> Option<String> {
-    let is_table = class.relnamespace == catalog::data_schema() && class.reloftype == catalog::entity_type();
-    is_table.then(|| String::from_utf8_lossy(name_bytes(&class.relname)).into_owned())
 }

@@ -15,23 +15,27 @@ pub unsafe fn scan<T, R>(
     column: (u32, pg_sys::Oid),
     take: impl FnMut(&T) -> Option<R>,
 ) -> Option<R> {
-    // SAFETY: the caller's promise. Without a snapshot PostgreSQL takes one of the catalogs.
-    unsafe { scan_with(std::ptr::null_mut(), catalog, index, column, take) }
+    // SAFETY: the caller's promise.
+    unsafe { scan_at(false, catalog, index, column, take) }
 }
 
-/// Does the same with the catalogs as they are now without what this transaction has done.
+/// Does the same. If `is_before`, it is without what this transaction has done.
 ///
 /// # Safety
 /// As of [`scan`].
-pub unsafe fn scan_as_before<T, R>(
+pub unsafe fn scan_at<T, R>(
+    is_before: bool,
     catalog: pg_sys::Oid,
     index: Option<pg_sys::Oid>,
     column: (u32, pg_sys::Oid),
     take: impl FnMut(&T) -> Option<R>,
 ) -> Option<R> {
-    // SAFETY: the caller's promise. The snapshot is a copy, which is released; after an error PostgreSQL releases it. With its first command
-    // a transaction has done nothing.
+    // SAFETY: the caller's promise. Without a snapshot PostgreSQL takes one of the catalogs. The other one is a copy, which is released; after an
+    // error PostgreSQL releases it. With its first command a transaction has done nothing.
     unsafe {
+        if !is_before {
+            return scan_with(std::ptr::null_mut(), catalog, index, column, take);
+        }
         let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
         (*snapshot).curcid = 0;
         let found = scan_with(snapshot, catalog, index, column, take);

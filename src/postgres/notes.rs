@@ -40,37 +40,3 @@ pub fn is_locked(relation: pg_sys::Oid) -> bool {
     // SAFETY: the function takes any OID, and reads the locks of this process.
     unsafe { pg_sys::CheckRelationOidLockedByMe(relation, any, true) }
 }
-
-/// Takes something of the row of a relation without what this transaction has changed. `None` if there is none. Nobody else changes the
-/// row of a relation that [is locked](is_locked).
-pub fn row_before_transaction<R>(
-    relation: pg_sys::Oid,
-    take: impl FnOnce(&pg_sys::FormData_pg_class) -> R,
-) -> Option<R> {
-    // SAFETY: a transaction is running. The active snapshot is a copy, without the commands of this transaction, which is taken off the stack
-    // again. The row is one of `pg_class`, and is valid until the scan ends. After an error PostgreSQL ends the scan and takes the snapshot off.
-    unsafe {
-        pg_sys::InvalidateCatalogSnapshot();
-        pg_sys::PushCopiedSnapshot(pg_sys::GetCatalogSnapshot(pg_sys::RelationRelationId));
-        let snapshot = pg_sys::GetActiveSnapshot();
-        (*snapshot).curcid = 0;
-        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-        let catalog = pg_sys::table_open(pg_sys::RelationRelationId, lock);
-        let mut key = pg_sys::ScanKeyData::default();
-        pg_sys::ScanKeyInit(
-            &mut key,
-            pg_sys::Anum_pg_class_oid as pg_sys::AttrNumber,
-            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-            pg_sys::RegProcedure::from(pg_sys::F_OIDEQ),
-            relation.into(),
-        );
-        let index = pg_sys::Oid::from(pg_sys::ClassOidIndexId);
-        let scan = pg_sys::systable_beginscan(catalog, index, true, snapshot, 1, &mut key);
-        let row = pg_sys::systable_getnext(scan);
-        let taken = (!row.is_null()).then(|| take(&*pg_sys::GETSTRUCT(row).cast()));
-        pg_sys::systable_endscan(scan);
-        pg_sys::table_close(catalog, lock);
-        pg_sys::PopActiveSnapshot();
-        taken
-    }
-}

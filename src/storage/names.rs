@@ -1,6 +1,6 @@
 //! The names of the relations in `table_service_data`: no two differ in case only, and none is `Tables`.
 //!
-//! The event trigger `table_service_names` keeps it so, for every statement of every role. A lock on the name makes sessions take turns
+//! The event trigger `table_service_definitions` keeps it so, for every statement of every role. A lock on the name makes sessions take turns
 //! that want it at the same time: nobody has to wait who wants another one.
 
 use std::ffi::CString;
@@ -11,7 +11,7 @@ use table_service_model::Error;
 use table_service_model::table_name::{first_spelling, fold, is_reserved};
 
 use crate::postgres::catalog;
-use crate::postgres::catalog_scan::{first_relation_name, scan, scan_as_before};
+use crate::postgres::catalog_scan::{first_relation_name, scan, scan_at};
 use crate::postgres::types::name_bytes;
 
 /// Returns all relations of any kind with this name, in any case, as the catalogs are now.
@@ -90,35 +90,52 @@ fn lock(name: &str, at_once: bool) -> bool {
     }
 }
 
+/// A relation in `table_service_data`.
+pub struct Named {
+    pub name: String,
+    /// Whether it is a table of the service.
+    pub is_table: bool,
+}
+
+/// Returns what a relation is in the schema with the name `table_service_data`, and what it was before this transaction.
+pub fn now_and_before(relation: pg_sys::Oid) -> [Option<Named>; 2] {
+    let entity = catalog::entity_type();
+    let named = |class: &pg_sys::FormData_pg_class| {
+        let name = String::from_utf8_lossy(name_bytes(&class.relname)).into_owned();
+        let is_table = class.reloftype == entity;
+        Some((class.relnamespace, Named { name, is_table }))
+    };
+    let is_data_schema = |schema: &pg_sys::FormData_pg_namespace| {
+        (name_bytes(&schema.nspname) == catalog::DATA_SCHEMA.as_bytes()).then_some(())
+    };
+    // The owner of the database may have given the name to another schema.
+    let look = |is_before| {
+        // SAFETY: the rows of the catalogs are of these types.
+        unsafe {
+            let index = Some(pg_sys::Oid::from(pg_sys::ClassOidIndexId));
+            let by_oid = (pg_sys::Anum_pg_class_oid, relation);
+            let (schema, named) = scan_at(is_before, pg_sys::RelationRelationId, index, by_oid, named)?;
+            let index = Some(pg_sys::Oid::from(pg_sys::NamespaceOidIndexId));
+            let by_oid = (pg_sys::Anum_pg_namespace_oid, schema);
+            scan_at(is_before, pg_sys::NamespaceRelationId, index, by_oid, is_data_schema).map(|()| named)
+        }
+    };
+    [look(false), look(true)]
+}
+
 /// Refuses what a command has done to an object, if this transaction has thereby given a relation in `table_service_data` a name that
 /// it must not have, or has made a table of the service of one. Names that relations had before are left as they are otherwise.
 ///
 /// # Errors
 /// `TableAlreadyExists` for the name of another relation in any case, and `InvalidInput` for the reserved one.
 pub fn refuse_taken(class: pg_sys::Oid, object: pg_sys::Oid) -> Result<(), Error> {
-    let (schema, entity) = (catalog::data_schema(), catalog::entity_type());
     for relation in relations_of(class, object) {
-        let found = |class: &pg_sys::FormData_pg_class| {
-            let name = String::from_utf8_lossy(name_bytes(&class.relname)).into_owned();
-            (class.relnamespace == schema).then_some((name, class.reloftype == entity))
-        };
-        let by_oid = (pg_sys::Anum_pg_class_oid, relation);
-        let (class, index) = (
-            pg_sys::RelationRelationId,
-            Some(pg_sys::Oid::from(pg_sys::ClassOidIndexId)),
-        );
-        // SAFETY: the rows of `pg_class` are of this type.
-        let (now, before) = unsafe {
-            (
-                scan(class, index, by_oid, found),
-                scan_as_before(class, index, by_oid, found),
-            )
-        };
-        let Some((name, is_table)) = now else {
+        let [now, before] = now_and_before(relation);
+        let Some(Named { name, is_table }) = now else {
             continue;
         };
         // A table of the service is found by its name. Another relation is not, so one that becomes such a table gets its name now.
-        if before.is_some_and(|(before, was_table)| before == name && (was_table || !is_table)) {
+        if before.is_some_and(|before| before.name == name && (before.is_table || !is_table)) {
             continue;
         }
         if is_reserved(&name) {
