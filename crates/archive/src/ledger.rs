@@ -270,7 +270,10 @@ impl Manifest {
     pub fn note_gap(&mut self, id: u32, from: Until, reason: &str) -> bool {
         let is_covered = |base: &Base| base.table == id && base.epoch == from.epoch && base.position >= from.position;
         let is_covered = self.bases.iter().any(is_covered);
-        let table = self.tables.iter_mut().find(|table| table.id == id && !is_covered);
+        // One that has left in this transaction may come back in it.
+        let is_over = |ended: Ended| (ended.at.epoch, ended.at.position) != (from.epoch, from.position);
+        let is_lost = |table: &&mut Table| table.id == id && !is_covered && !table.ended.is_some_and(is_over);
+        let table = self.tables.iter_mut().find(is_lost);
         let Some(table) = table.filter(|table| !table.has_open_gap()) else {
             return false;
         };

@@ -70,6 +70,8 @@ pub enum Gap {
     Columns,
     /// Updates and deletes do not say of which entities they are: the replica identity lacks the keys.
     Keys,
+    /// The table is not in the schema of the tables of the service.
+    Schema,
 }
 
 impl Gap {
@@ -78,6 +80,9 @@ impl Gap {
         match self {
             Gap::Columns => {
                 "The table had other columns than an entity has, or was published without some of them. Give it these columns (ALTER TABLE), publish it whole (ALTER PUBLICATION), then copy it again."
+            }
+            Gap::Schema => {
+                "The table was in another schema, and so no table of the service. If it comes back, copy it again."
             }
             Gap::Keys => {
                 "The table, or a part of it, had a replica identity without the keys, so a change does not say of which entity it is. Call ALTER TABLE ... REPLICA IDENTITY DEFAULT, then copy the table again."
@@ -156,8 +161,8 @@ pub type Named<'m> = Option<(Oid, &'m str)>;
 struct Table {
     oid: Oid,
     name: String,
-    /// Whether messages have the columns of an entity.
-    is_whole: bool,
+    /// Why none of its changes can be read.
+    lack: Option<Gap>,
     /// Whether its replica identity has the keys. Else an update that changes a key looks like one that does not.
     has_keys: bool,
 }
@@ -248,9 +253,11 @@ impl Decoder {
 
     /// Returns the table of the service that a message describes: one in its schema whose first four columns have the types of an
     /// entity's. A table that has only some of these was retyped, or is published with a list of columns. If it were left out,
-    /// its changes would be lost without a word.
+    /// its changes would be lost without a word. Who reads notes knows tables by their OIDs: what such a table is in another schema
+    /// is not lost without a word either.
     fn described(&self, relation: &Relation<'_>) -> Result<Option<Table>, Malformed> {
-        if relation.schema != self.schema.as_bytes() {
+        let is_away = relation.schema != self.schema.as_bytes();
+        if is_away && self.notes.is_none() {
             return Ok(None);
         }
         let types = [TEXT, TEXT, TIMESTAMPTZ, self.properties_type];
@@ -261,14 +268,18 @@ impl Decoder {
             column.type_oid == self.properties_type
                 || [&b"partition_key"[..], b"row_key", b"properties"].contains(&column.name)
         };
-        if !is_whole && !relation.columns.iter().any(is_of_entity) {
+        if !is_whole && (is_away || !relation.columns.iter().any(is_of_entity)) {
             return Ok(None);
         }
+        let lack = match is_away {
+            true => Some(Gap::Schema),
+            false => (!is_whole).then_some(Gap::Columns),
+        };
         let is_key = |column: usize| relation.columns.get(column).is_some_and(|column| column.is_key);
         Ok(Some(Table {
             oid: relation.oid,
             name: utf8(relation.name)?.to_owned(),
-            is_whole,
+            lack,
             has_keys: is_key(0) && is_key(1),
         }))
     }
@@ -315,9 +326,9 @@ fn give<'m>(
         Some(None) => return Ok(()),
         None => return Err(malformed("a change of a relation that was not described")),
     };
-    let changes = match table.is_whole {
-        true => read(table, sink),
-        false => Err(Unreadable::Gap(Gap::Columns)),
+    let changes = match table.lack {
+        None => read(table, sink),
+        Some(gap) => Err(Unreadable::Gap(gap)),
     };
     match changes {
         Ok(()) => Ok(()),
@@ -714,12 +725,33 @@ mod tests {
     }
 
     #[test]
+    fn who_reads_notes_is_told_of_changes_in_another_schema() {
+        let away = described(1, "away", "Orders", &[TEXT, TEXT, TIMESTAMPTZ, PROPERTIES]);
+        let other = described(2, "away", "other", &[TEXT, PROPERTIES]);
+        let insert = |relation| {
+            message(
+                b'I',
+                relation,
+                &[b"N", row("p", "r", Bytes(b"bag")).as_slice()].concat(),
+            )
+        };
+        let with_notes = decoder().with_notes(Notary::new(&[7; 32]), "f".to_owned());
+        for (mut decoder, told) in [(with_notes, "Orders gap - - - - -"), (decoder(), "")] {
+            changes(&mut decoder, &away);
+            changes(&mut decoder, &other);
+            let all = [insert(1), insert(1), insert(2)].map(|insert| changes(&mut decoder, &insert).concat());
+            assert_eq!(all.concat(), told);
+        }
+    }
+
+    #[test]
     fn what_a_kind_says_is_a_property() {
         for (kind, name, value) in [
             (Kind::Rename("A"), "Before", "A"),
             (Kind::Mark("m"), "Mark", "m"),
             (Kind::Gap(Gap::Keys), "Reason", Gap::Keys.reason()),
             (Kind::Gap(Gap::Columns), "Reason", Gap::Columns.reason()),
+            (Kind::Gap(Gap::Schema), "Reason", Gap::Schema.reason()),
         ] {
             let bag = kind.properties().unwrap();
             assert_eq!(bag.as_properties().get(name), Some(Value::String(value)));

@@ -102,10 +102,27 @@ fn an_extension_that_moves_takes_tables_along() {
         INSERT INTO pg_depend VALUES ('pg_extension'::regclass, 4294967293, 0, 'pg_namespace'::regclass, 'table_service_data'::regnamespace, 0, 'n');
         ALTER EXTENSION mover ADD TABLE table_service_data.\"Orders\"; ALTER EXTENSION mover SET SCHEMA away",
     );
-    // Nobody is told of this.
+    // What that is, is not told.
     owner.run("INSERT INTO away.\"Orders\" VALUES ('p', 'r', now(), '{}')");
     owner.run("ALTER EXTENSION mover SET SCHEMA table_service_data");
-    assert_eq!(rows(&owner, "f", &[]), ["drop Orders", "create Orders"]);
+    let rows = rows(&owner, "f", &[]);
+    let kinds: Vec<&str> = rows
+        .iter()
+        .map(|row| row.split_once(" {").map_or(row.as_str(), |(kind, _)| kind))
+        .collect();
+    assert_eq!(kinds, ["drop Orders", "gap Orders", "create Orders"]);
+}
+
+#[test]
+fn tables_of_another_schema_that_has_the_name_are_told_too() {
+    let feeds = Feeds::new();
+    let owner = feeds.session("owner");
+    owner.run("SELECT create_table('Orders')");
+    owner.run("SELECT create_change_feed('f')");
+    owner.run("ALTER SCHEMA table_service_data RENAME TO away; CREATE SCHEMA table_service_data");
+    owner.run("CREATE TABLE table_service_data.\"New\" OF entity (PRIMARY KEY (partition_key, row_key))");
+    owner.run("DROP SCHEMA table_service_data CASCADE; ALTER SCHEMA away RENAME TO table_service_data");
+    assert_eq!(rows(&owner, "f", &[]), ["create New", "drop New"]);
 }
 
 #[test]
