@@ -44,8 +44,8 @@ pub const NEWER_NEEDS_A_FEED: &str = "With --on-conflict newer, --follow needs a
      --on-conflict replace.";
 /// Why tables are copied again.
 const GONE: &str = "The change feed is gone";
-const LACKS_TABLE: &str = "it was dropped and created again, or taken out of the change feed";
-const RENAMED: &str = "it is not the table that was copied";
+const LACKS_TABLE: &str = "it was taken out of the change feed";
+const OTHER: &str = "it was dropped, moved or renamed meanwhile, or another table has its name";
 
 /// Makes a feed of the tables, or finds that of an earlier run. With a new feed nothing counts as copied. `None` if the source cannot
 /// have one: why is said and reported.
@@ -285,10 +285,8 @@ impl FollowedTables {
             let Some(now) = relations.get(folded).filter(|_| !self.left_out.contains(name)) else {
                 continue;
             };
-            // The one that was copied has another name, or is gone.
-            let is_renamed = relation.is_none_or(|copied| relations.values().any(|oid| *oid == copied));
             if Some(*now) != *relation {
-                others.push((name.clone(), if is_renamed { RENAMED } else { LACKS_TABLE }));
+                others.push((name.clone(), OTHER));
             } else if !is_whole && !feed.is_whole(std::slice::from_ref(name)).await? {
                 others.push((name.clone(), LACKS_TABLE));
             }
@@ -475,6 +473,10 @@ impl Following<'_> {
                 }
                 continue;
             };
+            if change.kind == "drop" {
+                self.lose(&name)?;
+                continue;
+            }
             if self.known.left_out.contains(&name) {
                 continue;
             }
@@ -501,6 +503,17 @@ impl Following<'_> {
         }
         self.flush().await?;
         Ok(count)
+    }
+
+    /// Takes a table that has left for none that was copied, also if the same one comes back: the feed has no changes of it meanwhile.
+    fn lose(&mut self, name: &str) -> Result<(), Failure> {
+        let folded = table_name::fold(name);
+        self.pending.remove(name);
+        self.known.stored.remove(name);
+        if let Some(table) = self.known.followed.get_mut(&folded) {
+            table.relation = None;
+        }
+        self.copy.journal.set_relation(&folded, None)
     }
 
     /// What is the matter of one table keeps nothing from the others.
