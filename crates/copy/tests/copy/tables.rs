@@ -90,6 +90,51 @@ fn a_table_that_goes_away_meanwhile_is_named_and_the_others_are_served() {
 }
 
 #[test]
+fn tables_that_share_a_name_keep_nothing_from_the_others() {
+    let (source, target) = (Database::new(), Database::new());
+    let session = prepared(&source);
+    // As an upgrade from 0.4.0 leaves them.
+    session.run(
+        "ALTER EVENT TRIGGER table_service_definitions DISABLE;
+        CREATE TABLE table_service_data.held OF entity (PRIMARY KEY (partition_key, row_key));
+        CREATE TABLE table_service_data.tables OF entity (PRIMARY KEY (partition_key, row_key));
+        ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS",
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let archive = directory.path().join("archive");
+    let (from, to) = (&database_url(&source), &database_url(&target));
+    for (arguments, served) in [
+        (quietly(from, to, &[]), "Free: 2 read, 2 written"),
+        (vec!["count", "--quiet", "--from", from], "Free: 2 entities"),
+        (
+            vec!["archive", "--from", from, "--to", text(&archive)],
+            "can be restored",
+        ),
+    ] {
+        let said = ends_with(1, &arguments);
+        assert!(said.contains(served), "{said}");
+        for table in ["Held", "held"] {
+            assert!(said.contains(&format!("{table}: left out: ")), "{said}");
+        }
+    }
+    let restored = directory.path().join("restored");
+    let done = output(&[
+        "restore",
+        "--from",
+        text(&archive),
+        "--at",
+        "latest",
+        "--to",
+        text(&restored),
+    ]);
+    assert!(
+        restored.join("Free.jsonl").exists(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+#[test]
 fn nothing_is_read_in_part_because_of_a_policy_unless_the_user_asks_for_it() {
     let database = Database::new();
     let session = prepared(&database);

@@ -39,9 +39,9 @@ fn no_relation_of_a_stranger_takes_the_name_of_a_table() {
     let owner = db.session_as(&owner, "owner");
     for session in [&stranger, &owner] {
         for statement in [
-            "ALTER EVENT TRIGGER table_service_names DISABLE",
-            "DROP EVENT TRIGGER table_service_names",
-            "ALTER EXTENSION table_service DROP EVENT TRIGGER table_service_names",
+            "ALTER EVENT TRIGGER table_service_definitions DISABLE",
+            "DROP EVENT TRIGGER table_service_definitions",
+            "ALTER EXTENSION table_service DROP EVENT TRIGGER table_service_definitions",
             "SET session_replication_role = 'replica'",
         ] {
             session.sql(statement).fails_in_postgres("42501");
@@ -60,21 +60,33 @@ fn where_the_trigger_does_not_run_nobody_is_served_from_either_table() {
     let other = db.session("other");
     let insert = "SELECT table_service.insert_entity('Orders', 'p', 'new', '{}') IS NOT NULL";
     other.run("BEGIN; SELECT table_service.count_entities('Orders'); COMMIT");
-    superuser.run("ALTER EVENT TRIGGER table_service_names DISABLE");
-    stranger.run(RENAME);
-    superuser.run("ALTER EVENT TRIGGER table_service_names ENABLE ALWAYS");
-    // Neither by the session that has used the table, in the spelling that is stored, nor by others.
-    for session in [&other, &superuser, &stranger] {
-        for name in ["Orders", "orders"] {
-            let failure = session.sql(&insert.replace("Orders", name)).fails_in_postgres("42P09");
-            for table in ["\"Orders\"", "\"orders\""] {
-                assert!(failure.hint.contains(table), "{failure:?}");
+    let mut ways = vec![(
+        &stranger,
+        "ALTER EVENT TRIGGER table_service_definitions DISABLE",
+        "ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS",
+    )];
+    // A setting of superusers since PostgreSQL 17.
+    if superuser.text("SELECT count(*) FROM pg_settings WHERE name = 'event_triggers'") == "1" {
+        ways.push((&superuser, "SET event_triggers = off", "RESET event_triggers"));
+    }
+    for (defining, off, on) in ways {
+        superuser.run(off);
+        defining.run(RENAME);
+        superuser.run(on);
+        // Neither by the session that has used the table, in the spelling that is stored, nor by others.
+        for session in [&other, &superuser, &stranger] {
+            for name in ["Orders", "orders"] {
+                let failure = session.sql(&insert.replace("Orders", name)).fails_in_postgres("42P09");
+                for table in ["\"Orders\"", "\"orders\""] {
+                    assert!(failure.hint.contains(table), "{failure:?}");
+                }
             }
         }
+        // The owner of either ends it.
+        stranger.run("ALTER TABLE table_service_data.orders RENAME TO mine");
+        assert_eq!(other.text(insert), "t");
+        other.run("SELECT table_service.delete_entity('Orders', 'p', 'new')");
     }
-    // The owner of either ends it.
-    stranger.run("ALTER TABLE table_service_data.orders RENAME TO mine");
-    assert_eq!(other.text(insert), "t");
 }
 
 /// Makes the functions of the extension those of a library that is not there.
