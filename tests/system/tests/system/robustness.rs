@@ -194,8 +194,8 @@ fn check(statement: &str, outcome: Result<Texts, Failure>) {
         Err(failure) => {
             let documented = [
                 // Codes of the error catalog.
-                "22003", "22023", "22P02", "22P03", "23502", "23505", "40002", "42602", "42704", "42P01", "42P07",
-                "54000", "0A000", "P0002", "42703",
+                "22003", "22023", "22P02", "22P03", "23502", "23505", "40002", "42501", "42602", "42704", "42P01",
+                "42P07", "54000", "0A000", "P0002", "42703",
                 // PostgreSQL's own: date out of range, interval out of range, wrong array, character not in repertoire.
                 "22008", "22015", "2202E", "22021",
             ];

@@ -153,20 +153,20 @@ impl SqlSource {
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {
         let statement = "SELECT table_name FROM table_service.query_tables(NULL::pg_catalog.text, NULL::pg_catalog.int8, \
                          NULL::pg_catalog.text, NULL::table_service.properties)";
-        let tables: Vec<String> = self
+        let mut tables: Vec<String> = self
             .under_snapshot(|snapshot| async move {
                 let found = rows(&snapshot.client, statement, &[], MOST_TABLES).await?;
                 Ok(found.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
             })
             .await?;
-        let mut known = HashSet::new();
-        for table in &tables {
-            if table_name::check_form(table).is_err() || !known.insert(table_name::fold(table)) {
-                let table = printable::said(table);
-                let problem = format!("the list of tables: '{table}' is no name of a table, or comes twice.");
-                return Err(Failure::new(format!("{}: {problem}", self.name())));
-            }
+        if let Some(table) = tables.iter().find(|table| table_name::check_form(table).is_err()) {
+            let table = printable::said(table);
+            let problem = format!("the list of tables: '{table}' is no name of a table.");
+            return Err(Failure::new(format!("{}: {problem}", self.name())));
         }
+        // Of tables that share a name one stands for all: each visit of it is refused.
+        let mut known = HashSet::new();
+        tables.retain(|table| known.insert(table_name::fold(table)));
         Ok(tables)
     }
 

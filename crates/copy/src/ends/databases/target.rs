@@ -21,10 +21,14 @@ const COLUMNS: &str = "partition_key, row_key, \"timestamp\", properties";
 const STAGED_WRITES: u32 = 64;
 
 impl Database {
-    /// Makes a table if it is not there.
+    /// Makes a table if it is not there. A name that it cannot have is a matter of this table.
     pub async fn create(&self, table: &str) -> Result<(), Failure> {
-        let statement = "SELECT table_service.create_table($1::pg_catalog.text, true)";
-        self.run(statement, &[&table]).await
+        const CREATE: &str = "SELECT table_service.create_table($1::pg_catalog.text, true)";
+        let create = async |client: &Connection| {
+            let created = client.query(CREATE, &[&table]).await;
+            created.map(drop).map_err(|error| SqlError::from(error).of_table())
+        };
+        self.again(|| self.on_kept(create)).await
     }
 
     /// Returns whether a table is there.

@@ -51,13 +51,21 @@ impl Database {
                             FROM table_service.query_tables(NULL::pg_catalog.text, \
                             NULL::pg_catalog.int8, NULL::pg_catalog.text, NULL::table_service.properties) \
                             WHERE lower(table_name COLLATE \"C\") = lower($1::pg_catalog.text COLLATE \"C\") \
-                            OR relation::pg_catalog.oid = $2::pg_catalog.oid";
+                            OR relation::pg_catalog.oid = $2::pg_catalog.oid LIMIT 2";
         let (name, oid) = match table {
             Known::ByName(name) if table_name::check_form(name).is_err() => return Ok(None),
             Known::ByName(name) => (Some(name), None),
             Known::ByOid(oid) => (None, Some(oid)),
         };
-        let found = rows(client, FIND, &[&name, &oid], 1).await?;
+        let found = rows(client, FIND, &[&name, &oid], 2).await?;
+        if found.len() > 1 {
+            let names: Result<Vec<String>, _> = found.iter().map(|row| row.try_get(0)).collect();
+            let problem = format!(
+                "tables share its name: {}. Rename or drop all but one",
+                names?.join(", ")
+            );
+            return Err(SqlError::OfTable(problem));
+        }
         let relation = |row: &Row| -> Result<Relation, SqlError> {
             Ok(Relation {
                 name: row.try_get(0)?,
