@@ -366,7 +366,7 @@ fn the_reference_has_these_numbers() {
         format!("counts entries first, up to {FEW}."),
         format!("reads {SMALL} entities in key order first"),
         format!("reads {first} entities in key order ({SMALL} with conditions on keys), and then as many again"),
-        "no more than a quarter of what was read and no more than a page, or no more than a twentieth of what was read"
+        "no more than a quarter of the rows read so far and no more than a page, or no more than a twentieth of these rows"
             .to_owned(),
         format!("sorts up to {some} entities"),
         "Without statistics a query of the whole table sorts up to a twentieth of the entities".to_owned(),
