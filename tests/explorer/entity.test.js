@@ -67,6 +67,7 @@ test("an insert asks before it stores two empty keys", async () => {
   const name = table("Keyless");
   const page = await open(at({ table: name }));
   await press(page, "Insert");
+  await page.waitForSelector("#panel button.primary");
   await page.$eval("#panel button.primary", (one) => one.click());
   await says(page, "Both keys are empty.", "#panel [role=alertdialog]");
   await accessible(page, "empty keys");
@@ -192,6 +193,7 @@ test("an insert offers the properties of the table with their types, and stores 
   const page = await open(at({ table: name }));
   await says(page, "2 entities.", ".pages");
   await press(page, "Insert");
+  await page.waitForSelector("#panel .property");
   const rows = await page.$$eval("#panel .property", (all) => all.map((row) => [row.querySelector("input").value, row.querySelector("select").value, row.dataset.state]));
   assert.deepEqual(rows, [["Name", "String"], ["Email", "String"], ["Flag", "Boolean"], ["Id", "Guid"], ["Long", "Int64"], ["When", "DateTime"]]
     .map(([property, type]) => [property, `Edm.${type}`, "offered"]));

@@ -9,7 +9,7 @@ const os = require("node:os");
 const path = require("node:path");
 const { after, before, test } = require("node:test");
 const {
-  PATIENCE, accessible, at, call, choose, close, employees, field, file, files, fill, grid, holding, importFile, named, open, origin, press, reading, save, says, sql, start, stop,
+  PATIENCE, accessible, at, call, choose, chooseForm, close, employees, field, file, files, fill, grid, holding, importFile, named, open, origin, press, reading, save, says, sql, start, stop,
   table, tickColumn, token, visible, withModule, writing,
 } = require("./support.js");
 
@@ -531,7 +531,7 @@ test("a delete by filter asks for the number, goes in steps, and leaves the othe
   await fill(page, "Filter", "Old eq true");
   await press(page, "Run");
   await page.waitForFunction(() => location.hash.includes("Old"));
-  await choose(page, "Delete by filter");
+  await chooseForm(page, "Delete by filter");
   await says(page, "It selects 2,500 entities", "#panel");
   await fill(page, "Number of entities", "25");
   await page.$eval("#panel form button", (one) => one.click());
@@ -555,7 +555,7 @@ test("create, clear and drop a table", async () => {
   await says(page, "No entities.", "main");
   await says(page, "Made", "#tables");
   sql("SELECT insert_entity('Made', 'p', 'r', '{}')");
-  await choose(page, "Clear table");
+  await chooseForm(page, "Clear table");
   await fill(page, "Name of the table", "Mad");
   await page.$eval("#panel form button", (one) => one.click());
   await says(page, "That is not the name", "#panel .problem");
@@ -564,7 +564,7 @@ test("create, clear and drop a table", async () => {
   await page.$eval("#panel form button", (one) => one.click());
   await says(page, "The table is empty.", "#status");
   assert.equal(sql("SELECT count_entities('Made')"), "0");
-  await choose(page, "Drop table");
+  await chooseForm(page, "Drop table");
   await fill(page, "Name of the table", "Made");
   await page.$eval("#panel form button", (one) => one.click());
   await says(page, "Connect a program", "main");
@@ -580,7 +580,7 @@ async function exported(page, format, name) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), "explorer-"));
   const session = await page.createCDPSession();
   await session.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: directory, browserContextId: page.browserContext().id });
-  await choose(page, "Export");
+  await chooseForm(page, "Export");
   await fill(page, "Format", format);
   await page.$eval("#panel form button", (one) => one.click());
   const target = path.join(directory, name);
@@ -694,7 +694,7 @@ test("an import that is stopped says how much was written, and shows it", async 
 
 test("CSV is not made of what a spreadsheet would execute", async () => {
   const page = await open(at({ table: table("Formulas", [["p", "r", { S: "x;=HYPERLINK(\"evil\")" }]]) }));
-  await choose(page, "Export");
+  await chooseForm(page, "Export");
   await fill(page, "Format", "csv");
   await page.$eval("#panel form button", (one) => one.click());
   await says(page, "A spreadsheet would execute S of the entity (\"p\", \"r\") as a formula.", "#panel .problem");
@@ -706,7 +706,7 @@ test("an export that cannot be made says why", async () => {
   const name = table("Refused", employees);
   for (const format of ["jsonl", "csv"]) {
     const page = await open(at({ table: name }));
-    await choose(page, "Export");
+    await chooseForm(page, "Export");
     await fill(page, "Format", format);
     sql(`SELECT delete_table('${name}')`);
     await page.$eval("#panel form button", (one) => one.click());

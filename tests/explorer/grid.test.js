@@ -640,8 +640,12 @@ async function requests(page, action) {
 test("the page is modules of at most 200 kB, each asked for once, and a page that is loaded again asks only for itself", async () => {
   const page = await open();
   // The views and the editors that nobody has asked for are loaded later.
-  const isWhole = () => page.waitForFunction(() => ["edits.js", "keys.js", "design.js", "home.js"].every((name) => (
-    performance.getEntriesByType("resource").some((one) => one.name.endsWith(`/${name}`)))));
+  const isWhole = () => page.waitForFunction(async () => {
+    const loaded = performance.getEntriesByType("resource").map((one) => one.name).filter((name) => name.endsWith(".js"));
+    // A module is there before those that it imports.
+    await Promise.all(loaded.map((name) => import(name)));
+    return ["edits.js", "keys.js", "design.js", "home.js"].every((last) => loaded.some((name) => name.endsWith(`/${last}`)));
+  });
   const first = await requests(page, async () => {
     await page.goto(writing);
     await says(page, "Connect a program");

@@ -111,6 +111,13 @@ async function choose(page, name) {
   await press(page, name);
 }
 
+/** Chooses what opens a form in the panel, and waits for this form: another one may be open until it comes. */
+async function chooseForm(page, name) {
+  await page.$$eval("#panel form", (forms) => forms.forEach((form) => { form.dataset.old = ""; }));
+  await choose(page, name);
+  await page.waitForSelector("#panel form:not([data-old])");
+}
+
 /** Whether a button or a link with this name can be seen. */
 const visible = (page, name) => page.evaluate((name) => [...document.querySelectorAll("button, a, input")]
   .some((one) => one.checkVisibility() && (one.getAttribute("aria-label") ?? one.textContent).trim() === name), name);
@@ -195,7 +202,7 @@ async function holding(page) {
 
 /** Imports a file into the table that a page shows. */
 async function importFile(page, name, text, mode = "insert") {
-  await choose(page, "Import");
+  await chooseForm(page, "Import");
   const input = await field(page, "File");
   await input.uploadFile(file(name, text));
   await fill(page, "If an entity exists", mode);
@@ -223,6 +230,6 @@ function file(name, text) {
 }
 
 module.exports = {
-  PATIENCE, accessible, at, call, choose, close, employees, field, file, files, fill, grid, holding, importFile, named, open, origin, press, reading, save, says, sql, start, stop,
+  PATIENCE, accessible, at, call, choose, chooseForm, close, employees, field, file, files, fill, grid, holding, importFile, named, open, origin, press, reading, save, says, sql, start, stop,
   table, tickColumn, token, visible, withModule, writing,
 };

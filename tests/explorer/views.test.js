@@ -6,7 +6,7 @@ const { execFileSync } = require("node:child_process");
 const { gzipSync } = require("node:zlib");
 const { after, before, test } = require("node:test");
 const {
-  accessible, at, choose, close, employees, field, file, fill, importFile, named, open, origin, press, reading, save, says, sql, start, stop, table, writing,
+  accessible, at, chooseForm, close, employees, field, file, fill, importFile, named, open, origin, press, reading, save, says, sql, start, stop, table, writing,
 } = require("./support.js");
 
 before(start);
@@ -520,7 +520,7 @@ test("CSV with other columns is imported once one has said what they become", as
   const page = await open(at({ table: name }));
   const text = `id;country;full name;born;secret\r\n${Array.from({ length: 450 }, (_, index) => (
     `${index};NO;Ada ${index};1990-02-03T00:00:00Z;x`)).join("\r\n")}\r\n`;
-  await choose(page, "Import");
+  await chooseForm(page, "Import");
 
   await (await field(page, "File")).uploadFile(file("people.csv", text));
   await says(page, "CSV with semicolons", "#panel");
@@ -555,7 +555,7 @@ test("arrays and documents of JSON are imported, also with other keys, in UTF-16
   await says(page, "Unpack it with zstd -d", "#panel .problem");
   await press(page, "Close");
 
-  await choose(page, "Import");
+  await chooseForm(page, "Import");
 
   const others = [{ id: 1, tags: ["<b>", 2], at: { x: 1 } }, { id: 2, more: "2020-01-01T00:00:00Z" }];
   await (await field(page, "File")).uploadFile(file("others.json", JSON.stringify(others)));
@@ -575,7 +575,7 @@ test("a mapping that does not fit says which row, and what was written", async (
   const page = await open(at({ table: name }));
   const lines = Array.from({ length: 250 }, (_, index) => (index === 249 ? '{"id":"a","n":"none"}' : `{"id":"${index}","n":"${index}"}`));
 
-  await choose(page, "Import");
+  await chooseForm(page, "Import");
   await (await field(page, "File")).uploadFile(file("x.jsonl", lines.join("\n")));
   await says(page, "JSON lines", "#panel h3");
   await fill(page, "Type of n", "Edm.Int32");
