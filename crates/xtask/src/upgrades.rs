@@ -23,7 +23,7 @@ const THIS: &str = env!("CARGO_PKG_VERSION");
 const ANSWERS: &str = "tests/upgrade/answers.sql";
 /// Statements that make and drop tables. A session that began with a library before that of 0.5.0 cannot do so after `ALTER EXTENSION`.
 const DEFINITIONS: &str = "tests/upgrade/definitions.sql";
-const LACKS_NOTES: &str = "could not find function \"note_definition_wrapper\"";
+const LACKS_NAMES: &str = "could not find function \"refuse_taken_names_wrapper\"";
 /// The queries of `matches`. A session that began with the library of the first release cannot use it after `ALTER
 /// EXTENSION`.
 const MATCHES: &str = "tests/upgrade/matches.sql";
@@ -319,7 +319,7 @@ impl Upgrades<'_> {
         )?;
         self.write_in_turn(&mut session, server, "After")?;
         let said = session.ask(&format!("\\set ON_ERROR_STOP off\n\\i {DEFINITIONS}"))?;
-        if !said.contains(LACKS_NOTES) {
+        if !said.contains(LACKS_NAMES) {
             bail!("the open session with the library of {release} makes tables that no event trigger sees: {said}");
         }
         println!("ok: the open session needs the new library to make a table");
