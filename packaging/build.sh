@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds the Debian packages of the last commit into target/packages, and the emulator's packages for Python and Node.js. It installs what
-# it needs, and says how long each step has taken.
+# Builds the Debian packages of the last commit into target/packages, and the emulator's packages for Python and
+# Node.js. It installs what it needs, and says how long each step has taken.
 #
 #   build.sh [MAJOR ...]   for these majors of PostgreSQL; by default for all that this machine has: Debian's, and those that
 #                          `make setup PG=MAJOR` has built
 #   build.sh emulator      only the emulator's packages for Python and Node.js; they are the same, byte for byte
 #
-# Packages: postgresql-MAJOR-table-service, table-service-gateway (with table-service-copy), table-service-emulator, table-service-doc. The
-# wheel and the npm package have a PostgreSQL of their own. Times and paths of the build are not in them.
-# Cargo's results stay in target/packages/build.
+# Packages: postgresql-MAJOR-table-service, table-service-gateway (with table-service-copy), table-service-emulator,
+# table-service-doc. The wheel and the npm package have a PostgreSQL of their own. Times and paths of the build are
+# not in them. Cargo's results stay in target/packages/build.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -65,8 +65,8 @@ rm -rf "$source"
 mkdir "$source"
 [[ -z $(git status --porcelain --untracked-files=no) ]] || echo "Changes that are not committed are not in the packages."
 git archive HEAD | tar x -C "$source"
-# Cargo builds again only what is newer than its last build, which may be another commit's, whatever its age. So all files have the
-# time at which the commit was another one than before.
+# Cargo builds again only what is newer than its last build, which may be another commit's, whatever its age. So all
+# files have the time at which the commit was another one than before.
 commit=$(git rev-parse HEAD)
 [[ $(cat "$BUILD/commit" 2>/dev/null) == "$commit" ]] || echo "$commit" >"$BUILD/commit"
 find "$source" -exec touch --no-dereference --reference="$BUILD/commit" {} +
@@ -87,7 +87,8 @@ for part in .:table_service crates/gateway:table_service_gateway crates/copy:tab
   python3 packaging/licences.py "$BUILD/sbom/${part##*:}.cdx.json" >"$BUILD/licences/${part##*:}"
 done
 
-# build ARGUMENT...: with Debian's flags of the compiler, and the same bytes wherever the source, Cargo's crates and what they generate are.
+# build ARGUMENT...: with Debian's flags of the compiler, and the same bytes wherever the source, Cargo's crates and
+# what they generate are.
 build() {
   (
     eval "$(dpkg-buildflags --export=sh)"

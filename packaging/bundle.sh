@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Makes the emulator's packages for Python and Node.js in target/packages: the program, the extension, and a PostgreSQL of its own.
+# Makes the emulator's packages for Python and Node.js in target/packages: the program, the extension, and a
+# PostgreSQL of its own.
 #
-# packaging/build.sh calls this in the source that it has unpacked, when it has built the program and the extension. BUILD is the directory
-# that keeps them, the bills of materials and the licences; POSTGRESQL is where the emulator's is; SOURCE_DATE_EPOCH is the time of all files.
+# packaging/build.sh calls this in the source that it has unpacked, when it has built the program and the extension.
+# BUILD is the directory that keeps them, the bills of materials and the licences; POSTGRESQL is where the emulator's
+# is; SOURCE_DATE_EPOCH is the time of all files.
 set -euo pipefail
 
 packages=$(dirname "$BUILD")
@@ -16,7 +18,7 @@ die() {
   exit 1
 }
 
-# --- What both packages have: bin and share -----------------------------------------------------------------------------------
+# --- What both packages have: bin and share -------------------------------------------------------------------------
 
 tree=$packages/bundle
 rm -rf "$tree"
@@ -49,7 +51,7 @@ others=$(find "$tree" -type f -perm -100 -exec objdump -p {} + | awk '$1 == "NEE
   grep -Ev '^(libc|libm|libgcc_s|ld-linux-x86-64|libpq)\.so\.[0-9]+$' || true)
 [[ -z $others ]] || die "the programs need libraries that systems may lack: $others"
 
-# --- The packages -------------------------------------------------------------------------------------------------------------
+# --- The packages ---------------------------------------------------------------------------------------------------
 
 rm -f "$packages"/table_service_emulator-*.whl "$packages"/table-service-emulator-*.tgz
 python3 packaging/emulator/archives.py "$version" "manylinux_${glibc/./_}_$machine" "$tree" "$packages"

@@ -7,6 +7,7 @@ PROJECT is the directory whose history has the commits of releases; SECONDS are 
 
 import datetime
 import email.utils
+import itertools
 import re
 import subprocess
 import sys
@@ -43,7 +44,10 @@ def items(section):
 with open("CHANGELOG.md", encoding="utf-8") as file:
     _, *sections = re.split(r"^## ", file.read(), flags=re.MULTILINE)
 known = moments()
-for section in sections:
+with open("Cargo.toml", encoding="utf-8") as file:
+    this = re.search(r'^version = "(.*)"$', file.read(), re.MULTILINE)[1]
+# A later version may have begun. The first entry names the packages.
+for section in itertools.dropwhile(lambda section: section.split()[0] != this, sections):
     heading, body = section.split("\n", 1)
     version = heading.split()[0]
     print(f"table-service ({version}) unstable; urgency=medium\n")
