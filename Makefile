@@ -3,7 +3,7 @@
 PG ?= 15
 PG_CONFIG ?= pg_config
 
-.PHONY: help setup run quick test bench install emulator packages test-packages clean
+.PHONY: help setup run quick test bench install emulator packages test-packages site clean
 
 help:
 	@echo 'make run        build, start a throwaway PostgreSQL, load data and take the tour'
@@ -17,6 +17,7 @@ help:
 	@echo 'make packages   the same, and Debian packages, for each PostgreSQL that has its headers here (20 minutes the first time)'
 	@echo 'make test-packages'
 	@echo '                use these packages in bare systems (root; 20 minutes)'
+	@echo 'make site       the documents as a site with a search, in target/site/html (seconds)'
 	@echo 'make setup      only provide what is missing to build and test; POSTGRES_SOURCE=/path/to/postgresql-16.10.tar.bz2 builds'
 	@echo '                the PostgreSQL of PG from this source, if Debian does not have it'
 	@echo 'make clean      remove what was built here'
@@ -53,6 +54,9 @@ packages:
 
 test-packages:
 	$(xtask) test-packages
+
+site:
+	$(xtask) test site
 
 clean:
 	cargo clean

@@ -26,6 +26,7 @@ pub struct Environment {
     pub cargo_mutants: String,
     pub pgspot: String,
     pub actionlint: String,
+    pub mdbook: String,
 }
 
 /// The root of the repository.
@@ -43,7 +44,7 @@ pub fn is_root() -> bool {
 impl Environment {
     /// The environment for a PostgreSQL major, or for the default one.
     pub fn load(pg: Option<u32>, checked: bool) -> Result<Environment> {
-        let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$cargo_mutants_version" "$pgspot_version" "$actionlint_version""#;
+        let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$cargo_mutants_version" "$pgspot_version" "$actionlint_version" "$mdbook_version""#;
         let mut bash = Command::new("bash");
         bash.args([
             "-euc",
@@ -61,7 +62,8 @@ impl Environment {
         let mut fields = printed.split(|&byte| byte == 0);
         let mut text = || String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
         let (major, cache) = (text(), text());
-        let (cargo_deny, cargo_mutants, pgspot, actionlint) = (text(), text(), text(), text());
+        let (cargo_deny, cargo_mutants, pgspot) = (text(), text(), text());
+        let (actionlint, mdbook) = (text(), text());
         let variables = fields.filter_map(|field| {
             let end = field.iter().position(|&byte| byte == b'=')?;
             let (name, value) = field.split_at(end);
@@ -78,6 +80,7 @@ impl Environment {
             cargo_mutants,
             pgspot,
             actionlint,
+            mdbook,
         })
     }
 

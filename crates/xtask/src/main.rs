@@ -23,6 +23,7 @@ mod runner;
 mod scripts;
 mod sdks;
 mod service;
+mod site;
 mod steps;
 mod temporary;
 mod upgrades;

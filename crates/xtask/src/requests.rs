@@ -84,7 +84,7 @@ pub fn from_crates_io(environment: &mut Environment, command: &str, version: &st
 }
 
 /// The directory of a package of Python, which is fetched once.
-fn from_pypi(environment: &Environment, name: &str, version: &str) -> Result<PathBuf> {
+pub fn from_pypi(environment: &Environment, name: &str, version: &str) -> Result<PathBuf> {
     environment.set_up("sdks")?;
     let directory = environment.cache.join(format!("{name}-{version}"));
     let complete = directory.join(".complete");

@@ -3,11 +3,10 @@
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 
-use crate::drivers;
 use crate::environment::{Result, root, run, step};
 use crate::regress::{GOLDEN, ISOLATION, Run};
 use crate::runner::Runner;
-use crate::sdks;
+use crate::{drivers, sdks, site};
 
 /// The tests.
 #[derive(Args, Default)]
@@ -60,6 +59,8 @@ pub enum Step {
     Sdk,
     /// The explorer, in a browser
     Explorer,
+    /// The site of the documents: it builds, and no link is dead
+    Site,
     /// Every SQL block of the documentation, its small programs, and what they print
     Docs,
     /// Those whose results the PostgreSQL major can change: extension golden isolation statements system gateway copy
@@ -76,7 +77,7 @@ impl Step {
 
     fn needs_postgres(self) -> bool {
         // Lints need its headers.
-        !matches!(self, Step::Format | Step::Architecture | Step::Model)
+        !matches!(self, Step::Format | Step::Architecture | Step::Model | Step::Site)
     }
 
     fn name(self) -> String {
@@ -199,6 +200,7 @@ fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
             run(&mut runner.tests(&["--test", "copy", "--no-run"]))?;
             sdks::explorer(runner, None, options.files.first().map(String::as_str))
         }
+        Step::Site => site::build(&runner.environment),
         Step::Docs => {
             runner.install_extension()?;
             step("The documentation: every SQL block, and its output");
