@@ -144,9 +144,9 @@ CREATE FUNCTION odd.is_allowed(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $
 ALTER TABLE :shard ADD CONSTRAINT odd CHECK (odd.is_allowed(row_key));
 SELECT * FROM odd.same(:'here');
 ALTER TABLE :shard DROP CONSTRAINT odd;
-CREATE UNIQUE INDEX odd ON :shard ((length(row_key)));
+CREATE UNIQUE INDEX odd_length ON :shard ((length(row_key)));
 SELECT * FROM odd.same(:'here');
-DROP INDEX table_service_data.odd;
+DROP INDEX table_service_data.odd_length;
 CREATE TABLE odd.child () INHERITS (:shard);
 INSERT INTO odd.child SELECT :'here', 'a', now(), '{"N": 2}';
 SELECT * FROM odd.same(:'here');
