@@ -59,7 +59,7 @@ export MAJORS="${majors[*]}"
 packages=$project/target/packages
 source=$packages/source
 export BUILD=$packages/build
-mkdir -p "$packages" "$BUILD"/{sbom,licences}
+mkdir -p "$packages" "$BUILD"
 rm -rf "$source"
 [[ $want == emulator ]] || rm -f "$packages"/*.deb
 mkdir "$source"
@@ -75,17 +75,6 @@ cd "$source"
 maintainer="${DEBFULLNAME:-The table_service developers} <${DEBEMAIL:-table-service@localhost}>"
 export SOURCE_DATE_EPOCH
 SOURCE_DATE_EPOCH=$(git -C "$project" log -1 --format=%ct)
-
-step "Bills of materials and licences"
-# What is in each program, for those who look for components with known errors, and under which licences.
-cargo cyclonedx --format json --spec-version 1.5 --override-filename bom --quiet
-rust=$(rustc --version | cut -d' ' -f2)
-for part in .:table_service crates/gateway:table_service_gateway crates/copy:table_service_copy crates/emulator:table_service_emulator; do
-  # Serial number, time and paths differ between builds.
-  python3 packaging/reproducible_sbom.py "${part%%:*}/bom.json" "$SOURCE_DATE_EPOCH" "$source" "$rust" \
-    >"$BUILD/sbom/${part##*:}.cdx.json"
-  python3 packaging/licences.py "$BUILD/sbom/${part##*:}.cdx.json" >"$BUILD/licences/${part##*:}"
-done
 
 # build ARGUMENT...: with Debian's flags of the compiler, and the same bytes wherever the source, Cargo's crates and
 # what they generate are.
@@ -112,6 +101,11 @@ done
 if [[ $want == packages ]]; then
   step "Debian's packages"
   cp -r packaging/debian debian
+  rm -rf "$BUILD"/{sbom,licences}
+  mkdir "$BUILD"/{sbom,licences}
+  for part in table_service table_service_{gateway,copy,emulator}; do
+    python3 packaging/bill.py "$BUILD/sbom/$part.cdx.json" "$BUILD/licences/$part" "$part"
+  done
   {
     names=$(printf 'postgresql-%s-table-service | ' "${majors[@]}")
     while IFS= read -r line; do

@@ -3,8 +3,8 @@
 # PostgreSQL of its own.
 #
 # packaging/build.sh calls this in the source that it has unpacked, when it has built the program and the extension.
-# BUILD is the directory that keeps them, the bills of materials and the licences; POSTGRESQL is where the emulator's
-# is; SOURCE_DATE_EPOCH is the time of all files.
+# BUILD is the directory that keeps them; POSTGRESQL is where the emulator's is; SOURCE_DATE_EPOCH is the time of all
+# files.
 set -euo pipefail
 
 packages=$(dirname "$BUILD")
@@ -39,10 +39,8 @@ find "$tree" -type f -perm -100 -exec strip --strip-unneeded {} +
 
 install -m 644 LICENSE "$own/licences/table_service"
 cat "$postgresql/COPYRIGHT" packaging/emulator/postgresql-parts.txt >"$own/licences/postgresql"
-bills=("$BUILD"/sbom/table_service{_emulator,}.cdx.json)
-python3 packaging/licences.py "${bills[@]}" >"$own/licences/crates"
-python3 packaging/emulator/bill.py "${bills[@]}" \
-  "$("$own/bin/postgres" --version)" >"$own/sbom.cdx.json"
+number=$("$own/bin/postgres" --version | grep -o '[0-9][0-9.]*' | head -n 1)
+python3 packaging/bill.py "$own/sbom.cdx.json" "$own/licences/crates" table_service_emulator table_service "postgresql=$number"
 
 # What the names of the packages promise.
 needed=$(find "$tree" -type f -perm -100 -exec objdump -T {} + | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)

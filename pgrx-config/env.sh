@@ -25,7 +25,7 @@ check_pg "$PG" || return 1
 checked=${CHECKED:+-checked}
 if [[ -n $checked ]]; then export CARGO_TARGET_DIR=$_project/target/checked; fi
 # cargo looks into its home's bin first, unless that is on the PATH; ours must win there over another version.
-PATH=$cache/cargo-pgrx-$cargo_pgrx_version/bin:$cache/cargo-cyclonedx-$cargo_cyclonedx_version/bin:$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+PATH=$cache/cargo-pgrx-$cargo_pgrx_version/bin:$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 if [[ $(cd "$_project" && rustc --version 2>/dev/null) == "rustc 1.95."* ]]; then PATH=$_project/pgrx-config/rust-1.95:$PATH; fi
 export PATH PGRX_HOME=$cache/pgrx$checked
 export PGBIN=$cache/pg$PG$checked/bin

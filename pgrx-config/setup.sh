@@ -148,8 +148,6 @@ has_libclang() {
 
 has_cargo_pgrx() { [[ $(cargo-pgrx pgrx --version 2>/dev/null) == "cargo-pgrx $cargo_pgrx_version" ]]; }
 
-has_cargo_cyclonedx() { [[ $(cargo-cyclonedx cyclonedx --version 2>/dev/null) == "cargo-cyclonedx-cyclonedx $cargo_cyclonedx_version" ]]; }
-
 has_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 
 # Only the tests with the SDKs need these. A Node.js that is too old does to fetch a newer one.
@@ -420,7 +418,6 @@ main() {
   if [[ $want == packages ]]; then choose_headers; fi
   install_packages
   if [[ $cargo_pgrx_is_used == yes ]] && ! has_cargo_pgrx; then install_tool cargo-pgrx "$cargo_pgrx_version" "5 minutes"; fi
-  if [[ $want == packages || $want == emulator ]] && ! has_cargo_cyclonedx; then install_tool cargo-cyclonedx "$cargo_cyclonedx_version" "3 minutes"; fi
   if [[ $want =~ ^[0-9]+$ ]]; then
     case $source in
     package) copy_packaged ;;
