@@ -13,7 +13,7 @@ help:
 	@echo 'make bench      speed beside hand-written SQL, and of the gateway beside azurite (15 minutes)'
 	@echo 'make install PG_CONFIG=/path/to/pg_config'
 	@echo '                install the extension into a PostgreSQL server of yours'
-	@echo 'make emulator   the emulator of the last commit for pip and npm, in target/packages (15 minutes the first time)'
+	@echo 'make emulator   the emulator of the last commit for pip and npm, in target/packages (10 minutes the first time)'
 	@echo 'make packages   the same, and Debian packages, for each PostgreSQL that has its headers here (20 minutes the first time)'
 	@echo 'make test-packages'
 	@echo '                use these packages in bare systems (root; 20 minutes)'

@@ -4,7 +4,7 @@
 #
 #   build.sh [MAJOR ...]   for these majors of PostgreSQL; by default for all that this machine has: Debian's, and those that
 #                          `make setup PG=MAJOR` has built
-#   build.sh emulator      only the emulator's packages for Python and Node.js; they are the same, byte for byte
+#   build.sh emulator      only the emulator's packages for Python and Node.js, less optimised, as for `make run`
 #
 # Packages: postgresql-MAJOR-table-service, table-service-gateway (with table-service-copy), table-service-emulator,
 # table-service-doc. The wheel and the npm package have a PostgreSQL of their own. Times and paths of the build are
@@ -30,7 +30,11 @@ step() {
 }
 
 want=packages
-if [[ ${1:-} == emulator ]]; then want=emulator; fi
+profile=release
+if [[ ${1:-} == emulator ]]; then
+  want=emulator
+  profile=tour
+fi
 # The names of wheels have the machine.
 bundled=yes
 if [[ $(uname -m) != x86_64 ]]; then
@@ -59,6 +63,7 @@ export MAJORS="${majors[*]}"
 packages=$project/target/packages
 source=$packages/source
 export BUILD=$packages/build
+export PROGRAMS=$BUILD/programs/$profile
 mkdir -p "$packages" "$BUILD"
 rm -rf "$source"
 [[ $want == emulator ]] || rm -f "$packages"/*.deb
@@ -82,17 +87,18 @@ build() {
   (
     eval "$(dpkg-buildflags --export=sh)"
     export RUSTFLAGS="--remap-path-prefix=$source=. --remap-path-prefix=$BUILD=/build --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-    CARGO_TARGET_DIR=$BUILD/programs cargo build --release --locked "$@"
+    CARGO_TARGET_DIR=$BUILD/programs cargo build --profile "$profile" --locked "$@"
   )
 }
 # extension MAJOR PG_CONFIG NAME: the library, as $BUILD/NAME/table_service.so.
 extension() {
   PGRX_PG_CONFIG_PATH=$2 build -p table_service --lib --no-default-features --features "pg$1"
-  install -D -m 644 "$BUILD/programs/release/libtable_service.so" "$BUILD/$3/table_service.so"
+  install -D -m 644 "$PROGRAMS/libtable_service.so" "$BUILD/$3/table_service.so"
 }
-step "The gateway, the copy program and the emulator"
-# Together: the emulator alone would have other features of crates.
-build -p table_service_gateway -p table_service_copy -p table_service_emulator
+programs=(table_service_emulator)
+if [[ $want == packages ]]; then programs+=(table_service_gateway table_service_copy); fi
+step "Programs: ${programs[*]}"
+build "${programs[@]/#/--package=}"
 for major in "${majors[@]}"; do
   step "The extension for PostgreSQL $major"
   extension "$major" "$(pg_config_of "$major")" "$major"
@@ -103,9 +109,7 @@ if [[ $want == packages ]]; then
   cp -r packaging/debian debian
   rm -rf "$BUILD"/{sbom,licences}
   mkdir "$BUILD"/{sbom,licences}
-  for part in table_service table_service_{gateway,copy,emulator}; do
-    python3 packaging/bill.py "$BUILD/sbom/$part.cdx.json" "$BUILD/licences/$part" "$part"
-  done
+  for part in table_service "${programs[@]}"; do python3 packaging/bill.py "$BUILD/sbom/$part.cdx.json" "$BUILD/licences/$part" "$part"; done
   {
     names=$(printf 'postgresql-%s-table-service | ' "${majors[@]}")
     while IFS= read -r line; do

@@ -3,8 +3,8 @@
 # PostgreSQL of its own.
 #
 # packaging/build.sh calls this in the source that it has unpacked, when it has built the program and the extension.
-# BUILD is the directory that keeps them; POSTGRESQL is where the emulator's is; SOURCE_DATE_EPOCH is the time of all
-# files.
+# PROGRAMS is the directory of the program, and BUILD that of the extension; POSTGRESQL is the directory of the
+# emulator's; SOURCE_DATE_EPOCH is the time of all files.
 set -euo pipefail
 
 packages=$(dirname "$BUILD")
@@ -24,13 +24,13 @@ tree=$packages/bundle
 rm -rf "$tree"
 own=$tree/share/table-service-emulator
 install -d "$tree/bin" "$own"/{bin,lib/postgresql,share/postgresql,share/extension,licences}
-install -m 755 "$BUILD/programs/release/table-service-emulator" "$tree/bin/"
+install -m 755 "$PROGRAMS/table-service-emulator" "$tree/bin/"
 install -m 755 "$postgresql"/bin/{postgres,initdb} "$own/bin/"
 # Neither zip archives nor npm keep links.
 install -m 755 "$(realpath "$postgresql/lib/libpq.so.5")" "$own/lib/libpq.so.5"
 install -m 755 "$postgresql"/lib/postgresql/{plpgsql,dict_snowball,pgoutput}.so "$own/lib/postgresql/"
 cp -r "$postgresql/share/postgresql/." "$own/share/postgresql/"
-rm -r "$own"/share/postgresql/{errcodes.txt,pg_service.conf.sample,psqlrc.sample}
+rm "$own"/share/postgresql/{errcodes.txt,pg_service.conf.sample}
 install -m 755 "$BUILD/bundle/table_service.so" "$own/lib/table_service.so"
 sed "s/@CARGO_VERSION@/$version/" table_service.control >"$own/share/extension/table_service.control"
 install -m 644 sql/install.sql "$own/share/extension/table_service--$version.sql"

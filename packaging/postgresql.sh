@@ -23,10 +23,13 @@ die() {
 # shellcheck source=pgrx-config/source.sh
 . pgrx-config/source.sh
 
+# Parts for the packages, and for the compilation of the extension. The others would take two fifths of the time.
+parts=(src/backend src/backend/snowball src/backend/replication/pgoutput src/pl/plpgsql/src src/interfaces/libpq src/bin/initdb src/bin/pg_config
+  src/timezone src/include)
 # Another set of options is another build.
 options=(--prefix="$tree" --without-icu --without-readline --without-zlib --without-llvm --disable-rpath CFLAGS='-O2'
   "LDFLAGS_EX=-Wl,-rpath,'\$\$ORIGIN/../lib'")
-stamp=$(printf '%s\n' "${options[@]}" | sha256sum | cut -c1-16)
+stamp=$(printf '%s\n' "${options[@]}" "${parts[@]}" | sha256sum | cut -c1-16)
 mkdir -p "$cache"
 exec 9>"$tree.lock"
 flock 9
@@ -35,13 +38,16 @@ if [[ $(cat "$tree/.complete" 2>/dev/null) == "$stamp" ]]; then
   exit
 fi
 fetch_source "$major"
-say "Building the emulator's PostgreSQL $major (5 minutes or so; its output is in $log)"
-{
-  ./configure "${options[@]}" &&
-    make -j"$(nproc)" &&
-    make install DESTDIR="$work/installed" &&
-    install -m 644 COPYRIGHT "$work/installed$tree/COPYRIGHT"
-} >"$log" 2>&1 || {
+say "Building the emulator's PostgreSQL $major (3 minutes or so; its output is in $log)"
+build() {
+  local part
+  ./configure "${options[@]}" && make -C src/backend generated-headers || return
+  for part in "${parts[@]}"; do
+    make -j"$(nproc)" -C "$part" && make -C "$part" install DESTDIR="$work/installed" || return
+  done
+  install -m 644 COPYRIGHT "$work/installed$tree/COPYRIGHT"
+}
+build >"$log" 2>&1 || {
   tail -n 20 "$log" >&2
   die "PostgreSQL $major could not be built."
 }
