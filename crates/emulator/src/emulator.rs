@@ -34,7 +34,6 @@ pub fn run(options: EmulatorSettings) -> Result<(), String> {
         if let Some(process) = options.more.parent {
             parent::watch(process)?;
         }
-        options.messages.starts();
         let kept = options.data.as_deref().map(std::path::absolute).transpose();
         let kept = kept.map_err(|error| format!("the directory of the tables: {error}"))?;
         // The data of the server are one below, so that the lock is beside them.
@@ -89,6 +88,7 @@ async fn run_in(
         },
     };
     let messages = options.messages.clone();
+    let is_for_program = options.more.parent.is_some();
     let names = options.names;
     let of_config = |error: &ConfigError| under_name_of_option(names, error);
     if let Some(file) = &options.log_file {
@@ -108,6 +108,7 @@ async fn run_in(
     });
     let config = gateway(options, &settings.directory)?;
     run::start_log(&config).map_err(|error| of_config(&error))?;
+    messages.starts(is_for_program);
     let mut server = tokio::select! {
         server = Server::start(&installation, &settings) => server?,
         () = signals.any() => {

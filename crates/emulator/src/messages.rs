@@ -1,4 +1,5 @@
-//! The messages of an emulator about itself, on standard output.
+//! The messages of an emulator about itself, on standard output. The first one is on standard error: programs wait for
+//! the next one.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -28,10 +29,13 @@ pub enum Messages {
 }
 
 impl Messages {
-    /// Announces the start. A free port is not known yet.
-    pub fn starts(&self) {
-        if let Messages::AzuriteTable { host, port: port @ 1.. } = self {
-            say(&is_starting(host, *port));
+    /// Announces the start, which takes seconds on a busy machine. A free port is not known yet. A program that starts
+    /// the emulator for itself reports standard error as the reason of a failure, so nothing is there.
+    pub fn starts(&self, is_for_program: bool) {
+        match self {
+            Messages::Own if !is_for_program => _ = writeln!(std::io::stderr().lock(), "The emulator is starting."),
+            Messages::AzuriteTable { host, port: port @ 1.. } => say(&is_starting(host, *port)),
+            _ => {}
         }
     }
 

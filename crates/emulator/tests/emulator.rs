@@ -219,6 +219,7 @@ fn it_ends_with_its_server_and_says_why() {
         .unwrap()
         .read_to_string(&mut said)
         .unwrap();
+    assert!(said.starts_with("The emulator is starting.\n"), "{said}");
     assert!(said.contains("PostgreSQL has ended (exit status: 0)"), "{said}");
     assert!(said.contains("database system is shut down"), "{said}");
     wait_until("it cleans up", || temporary.is_clean());
@@ -962,6 +963,15 @@ fn it_ends_when_its_parent_does() {
     wait_until("it ends", || emulator.child.try_wait().unwrap().is_some());
     assert!(emulator.child.wait().unwrap().success());
     assert!(temporary.is_clean());
+    let mut said = String::new();
+    emulator
+        .child
+        .stderr
+        .as_mut()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(said, "");
     parent.wait().unwrap();
     let gone = program(&temporary, &["--port", "0", "--parent", &process])
         .output()
