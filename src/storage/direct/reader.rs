@@ -1,5 +1,6 @@
 //! Reads entities by their keys, and through property indexes.
 
+use std::ops::Range;
 use std::vec::IntoIter;
 
 use pgrx::itemptr::item_pointer_to_u64;
@@ -9,6 +10,7 @@ use table_service_model::property_index::Span;
 
 use super::eligibility::{Access, EveryRow, is_whole};
 use crate::postgres::btree::{Index, Scan, ScanCondition};
+use crate::postgres::guarded::without_guards;
 use crate::postgres::memory::new_context;
 use crate::postgres::relation::{OpenTable, Slot};
 use crate::postgres::snapshot::active_snapshot;
@@ -20,6 +22,11 @@ use crate::storage::primary_key::{KeyConditions, KeyIndex};
 use crate::storage::row::Row;
 use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::Table;
+
+without_guards! {
+    // It raises no error for a slot of such rows.
+    fn ExecStoreHeapTuple(tuple: pg_sys::HeapTuple, slot: *mut pg_sys::TupleTableSlot, shouldFree: bool) -> *mut pg_sys::TupleTableSlot;
+}
 
 /// The way to entities.
 #[derive(Clone, Copy)]
@@ -180,7 +187,8 @@ impl Reader {
     /// Begins to search for the entities whose entries are in spans of property indexes and that `is_wanted` wants, each once and
     /// in the order of their keys. All of them are in memory, so they must be few. Returns false if only a statement can do it.
     pub fn search_sorted(&mut self, spans: &[(pg_sys::Oid, &Span)], is_wanted: impl Fn(&Row<'_>) -> bool) -> bool {
-        let mut found: Vec<(String, String, u64, pg_sys::HeapTuple)> = Vec::new();
+        // One allocation has all keys, because most are short.
+        let (mut keys, mut found) = (Vec::new(), Vec::new());
         let mut sorted = Sorted {
             rows: Vec::new().into_iter(),
             slot: Slot::of_copies(self.relation.get()),
@@ -202,12 +210,20 @@ impl Reader {
                     };
                     // SAFETY: as above.
                     let position = unsafe { item_pointer_to_u64((*copy).t_self) };
-                    let (partition_key, row_key) = row.keys();
-                    found.push((partition_key, row_key, position, copy));
+                    let begin = keys.len();
+                    keys.extend_from_slice(row.partition_key().as_bytes());
+                    let middle = keys.len();
+                    keys.extend_from_slice(row.row_key().as_bytes());
+                    found.push((begin..middle, middle..keys.len(), position, copy));
                 }
             }
         }
-        found.sort_unstable();
+        found.sort_unstable_by(|(p, r, position, _), (other_p, other_r, other_position, _)| {
+            let of = |range: &Range<usize>| keys.get(range.clone());
+            (of(p).cmp(&of(other_p)))
+                .then_with(|| of(r).cmp(&of(other_r)))
+                .then(position.cmp(other_position))
+        });
         // Indexes on several properties may have the same entity. Without a primary key several may have the same
         // keys.
         found.dedup_by_key(|&mut (.., position, _)| position);
@@ -231,7 +247,7 @@ impl Reader {
             Search::ByKeys(scan, _) | Search::ByEntries(scan, ..) => unsafe { scan.next(&self.stored) },
             Search::Sorted(sorted) => sorted.rows.next().is_some_and(|row| {
                 // SAFETY: the slot is one for such copies, which live as long as their memory.
-                unsafe { pg_sys::ExecStoreHeapTuple(row, sorted.slot.as_ptr(), false) };
+                unsafe { ExecStoreHeapTuple(row, sorted.slot.as_ptr(), false) };
                 true
             }),
         }
