@@ -68,7 +68,8 @@ const SYSTEM_TESTS: [&str; 15] = [
 ];
 
 /// The tests of a gateway with a server that do.
-const GATEWAY_TESTS: [&str; 17] = [
+const GATEWAY_TESTS: [&str; 18] = [
+    "access::a_request_concerns",
     "explorer::",
     "faults::whoever_leads",
     "memory::",
