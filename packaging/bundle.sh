@@ -31,10 +31,8 @@ install -m 755 "$(realpath "$postgresql/lib/libpq.so.5")" "$own/lib/libpq.so.5"
 install -m 755 "$postgresql"/lib/postgresql/{plpgsql,dict_snowball,pgoutput}.so "$own/lib/postgresql/"
 cp -r "$postgresql/share/postgresql/." "$own/share/postgresql/"
 rm "$own"/share/postgresql/{errcodes.txt,pg_service.conf.sample}
-install -m 755 "$BUILD/bundle/table_service.so" "$own/lib/table_service.so"
-sed "s/@CARGO_VERSION@/$version/" table_service.control >"$own/share/extension/table_service.control"
-install -m 644 sql/install.sql "$own/share/extension/table_service--$version.sql"
-install -m 644 sql/table_service--*--*.sql "$own/share/extension/"
+packaging/extension.sh "$BUILD/bundle" "$own/lib" "$own/share/extension"
+chmod 755 "$own/lib/table_service.so"
 find "$tree" -type f -perm -100 -exec strip --strip-unneeded {} +
 
 install -m 644 LICENSE "$own/licences/table_service"
