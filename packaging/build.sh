@@ -7,8 +7,9 @@
 #   build.sh emulator      only the emulator's packages for Python and Node.js, less optimised, as for `make run`
 #
 # Packages: postgresql-MAJOR-table-service, table-service-gateway (with table-service-copy), table-service-emulator,
-# table-service-doc. The wheel and the npm package have a PostgreSQL of their own. Times and paths of the build are
-# not in them. Cargo's results stay in target/packages/build.
+# table-service-doc. The wheel and the npm package have a PostgreSQL of their own. For each major from 18 on there is
+# an image of the extension's files alone, which Kubernetes mounts. Times and paths of the build are not in them.
+# Cargo's results stay in target/packages/build.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -66,7 +67,7 @@ export BUILD=$packages/build
 export PROGRAMS=$BUILD/programs/$profile
 mkdir -p "$packages" "$BUILD"
 rm -rf "$source"
-[[ $want == emulator ]] || rm -f "$packages"/*.deb
+[[ $want == emulator ]] || rm -f "$packages"/*.deb "$packages"/table-service-extension-*.tar
 mkdir "$source"
 [[ -z $(git status --porcelain --untracked-files=no) ]] || echo "Changes that are not committed are not in the packages."
 git archive HEAD | tar x -C "$source"
@@ -130,6 +131,18 @@ if [[ $want == packages ]]; then
   done
   python3 packaging/debian_changelog.py "$project" "$maintainer" "$SOURCE_DATE_EPOCH" >debian/changelog
   dpkg-buildpackage --build=binary --no-sign --no-check-builddeps
+  version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+  for major in "${majors[@]}"; do
+    ((major >= 18)) || continue
+    step "The image of the extension for PostgreSQL $major"
+    tree=$BUILD/image-$major
+    rm -rf "$tree"
+    packaging/extension.sh "$BUILD/$major" "$tree/lib" "$tree/share/extension"
+    strip --strip-unneeded "$tree/lib/table_service.so"
+    install -D -m 644 -t "$tree/licenses" LICENSE "$BUILD/licences/table_service" "$BUILD/sbom/table_service.cdx.json"
+    python3 packaging/extension_image.py "table-service-extension:$version-$major" "$(dpkg --print-architecture)" "$tree" \
+      "$packages/table-service-extension-$major.tar"
+  done
 fi
 if [[ $bundled == yes ]]; then
   step "The PostgreSQL of the wheel and the npm package"
@@ -144,4 +157,4 @@ step ""
 cd "$packages"
 rm -rf "$source"
 rm -f ./*.buildinfo ./*.changes
-find . -maxdepth 1 \( -name '*.deb' -o -name '*.whl' -o -name '*.tgz' \) -exec sha256sum {} +
+find . -maxdepth 1 \( -name '*.deb' -o -name '*.whl' -o -name '*.tgz' -o -name 'table-service-extension-*.tar' \) -exec sha256sum {} +
