@@ -309,6 +309,8 @@ COMMENT ON FUNCTION table_service.get_entity(text, text, text, text) IS
     'Returns the entity with these keys, or no row.';
 COMMENT ON FUNCTION table_service.get_entities(text, text, text[], text) IS
     'Returns those of the entities with these keys that exist, in key order.';
+COMMENT ON FUNCTION table_service.get_entities_by_keys(text, text[], text[], text) IS
+    'Returns those of the entities with these pairs of keys that exist, in the order of the pairs.';
 COMMENT ON FUNCTION table_service.query_entities(text, text, text, bigint, table_service.properties) IS
     'Returns all entities that satisfy the filter, in key order, under one snapshot.';
 COMMENT ON FUNCTION table_service.query_page(text, text, text, bigint, text, table_service.properties) IS
@@ -355,4 +357,6 @@ COMMENT ON FUNCTION table_service.patch_entity(text, text, text, table_service.p
     'Changes an entity depending on what is stored, and returns it as it is stored afterwards.';
 COMMENT ON FUNCTION table_service.delete_entity(text, text, text, text, boolean) IS
     'Deletes an entity and returns true.';
+COMMENT ON FUNCTION table_service.write_entities(text, text[], table_service.batch_operation[]) IS
+    'Executes up to 32 independent operations on a table, each with its own outcome.';
 -- The end of what psql says.

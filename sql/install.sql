@@ -245,6 +245,16 @@ STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'get_access_policies_wrapper';
 
+CREATE  FUNCTION "get_entities_by_keys"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_keys" text[], /* Option < TextArrayArg < '_ > > */
+	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
+	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS TABLE (partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, index integer) /* EntitiesByKeys */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_entities_by_keys_wrapper';
+
 CREATE  FUNCTION "get_service_properties"() RETURNS json /* JsonOut */
 STRICT STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
@@ -388,58 +398,41 @@ CREATE TYPE table_service.batch_operation AS (
     if_match text
 );
 
-CREATE  FUNCTION "get_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
-	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS SETOF table_service.entity /* Entities */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_entities_wrapper';
-
--- requires:
---   matches_support
-CREATE  FUNCTION "matches"(
-	"entity" table_service.entity, /* Option < EntityArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bool /* Option < bool > */
-IMMUTABLE PARALLEL SAFE SUPPORT "matches_support"
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'matches_wrapper';
-
-CREATE  FUNCTION "get_string"(
+CREATE  FUNCTION "get_datetime"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
 	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < & '_ str > */
+) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_string_wrapper';
+AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
 
-CREATE  FUNCTION "properties_ge"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
+CREATE  FUNCTION "merge_fits"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"old" table_service.properties, /* PropertiesArg < '_ > */
+	"new" table_service.properties /* PropertiesArg < '_ > */
 ) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
+AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
 
-CREATE  FUNCTION "properties_lt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
+CREATE  FUNCTION "get_binary"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bytea /* Option < & '_ [u8] > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_binary_wrapper';
+
+CREATE  FUNCTION "entity_is_valid"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
+	"properties" table_service.properties /* PropertiesArg < '_ > */
 ) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
-
-CREATE  FUNCTION "batch_insert_or_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
+AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
 
 CREATE  FUNCTION "patch_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -456,21 +449,13 @@ CREATE  FUNCTION "patch_entity"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'patch_entity_wrapper';
 
-CREATE  FUNCTION "batch_delete"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"if_match" text DEFAULT '*' /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
-
-CREATE  FUNCTION "get_double"(
+CREATE  FUNCTION "get_guid"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
 	"name" text /* TextArg < '_ > */
-) RETURNS double precision /* Option < f64 > */
+) RETURNS uuid /* Option < Uuid > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_double_wrapper';
+AS 'MODULE_PATHNAME', 'get_guid_wrapper';
 
 CREATE  FUNCTION "properties_get_text"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -480,29 +465,69 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
 
-CREATE  FUNCTION "has_any_property"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"names" text[] /* TextArrayArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_any_property_wrapper';
-
-CREATE  FUNCTION "explain_query"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'explain_query_wrapper';
-
 CREATE  FUNCTION "properties_from_jsonb"(
 	"jsonb" jsonb /* JsonbArg < '_ > */
 ) RETURNS table_service.properties /* PropertiesOut */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
+
+CREATE  FUNCTION "batch_delete"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"if_match" text DEFAULT '*' /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
+
+CREATE  FUNCTION "properties_cmp"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
+
+CREATE  FUNCTION "get_double"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS double precision /* Option < f64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_double_wrapper';
+
+CREATE  FUNCTION "insert_or_merge_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
+
+CREATE  FUNCTION "properties_contains"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_contains_wrapper';
+
+CREATE  FUNCTION "merge_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
+
+
+CREATE FUNCTION table_service.execute_batch(
+    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
+RETURNS TABLE (index integer, row_key text, etag text)
+LANGUAGE c AS 'MODULE_PATHNAME', 'execute_batch_wrapper';
 
 CREATE  FUNCTION "properties_contained"(
 	"left" table_service.properties, /* PropertiesArg < '_ > */
@@ -512,20 +537,17 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_contained_wrapper';
 
-CREATE  FUNCTION "entity_from_json"(
-	"payload" text /* TextArg < '_ > */
-) RETURNS table_service.entity /* EntityOut */
+CREATE  FUNCTION "properties_get_path_text"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"path" text[] /* TextArrayArg < '_ > */
+) RETURNS text /* Option < TextOut > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
+AS 'MODULE_PATHNAME', 'properties_get_path_text_wrapper';
 
-CREATE  FUNCTION "properties_cmp"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
+
+CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
+IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
 
 CREATE  FUNCTION "insert_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -536,65 +558,30 @@ CREATE  FUNCTION "insert_entity"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'insert_entity_wrapper';
 
-CREATE  FUNCTION "batch_insert"(
+CREATE  FUNCTION "each_property"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS TABLE (name text, type text, value text) /* EachProperty */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'each_property_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_merge"(
 	"row_key" text, /* Option < TextArg < '_ > > */
 	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
 ) RETURNS table_service.batch_operation /* BatchOperationOut */
 IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
+AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
 
-CREATE  FUNCTION "delete_entities_step"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"top" bigint DEFAULT 1000, /* Option < i64 > */
-	"continuation_token" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TABLE (deleted bigint, continuation_token text) /* DeletedStep */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'delete_entities_step_wrapper';
-
-CREATE  FUNCTION "insert_or_replace_entity"(
+CREATE  FUNCTION "get_entities"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
+	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
+	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS SETOF table_service.entity /* Entities */
+STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
-
-CREATE  FUNCTION "merge_properties"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
-
-CREATE  FUNCTION "properties_contains"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_contains_wrapper';
-
-CREATE  FUNCTION "has_all_properties"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"names" text[] /* TextArrayArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_all_properties_wrapper';
-
-CREATE  FUNCTION "insert_or_merge_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
+AS 'MODULE_PATHNAME', 'get_entities_wrapper';
 
 CREATE  FUNCTION "batch_patch"(
 	"row_key" text, /* Option < TextArg < '_ > > */
@@ -610,117 +597,23 @@ IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'batch_patch_wrapper';
 
-CREATE  FUNCTION "merge_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
-
-CREATE  FUNCTION "entity_is_valid"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
+CREATE  FUNCTION "properties_from_json"(
+	"payload" json /* JsonArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
+AS 'MODULE_PATHNAME', 'properties_from_json_wrapper';
 
-CREATE  FUNCTION "properties_ne"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
-
-CREATE  FUNCTION "has_property"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_property_wrapper';
-
-
-CREATE FUNCTION table_service.execute_batch(
-    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
-RETURNS TABLE (index integer, row_key text, etag text)
-LANGUAGE c AS 'MODULE_PATHNAME', 'execute_batch_wrapper';
-
-CREATE  FUNCTION "filter_to_sql"(
+-- requires:
+--   matches_support
+CREATE  FUNCTION "matches"(
+	"entity" table_service.entity, /* Option < EntityArg < '_ > > */
 	"filter" text, /* Option < TextArg < '_ > > */
-	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
 	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-IMMUTABLE PARALLEL SAFE
+) RETURNS bool /* Option < bool > */
+IMMUTABLE PARALLEL SAFE SUPPORT "matches_support"
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
-
-CREATE  FUNCTION "properties_get"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS jsonb /* Option < JsonbOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_wrapper';
-
-CREATE  FUNCTION "properties_gt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
-
-CREATE  FUNCTION "each_property"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS TABLE (name text, type text, value text) /* EachProperty */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'each_property_wrapper';
-
-CREATE  FUNCTION "properties_le"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_le_wrapper';
-
-CREATE  FUNCTION "properties_get_path_text"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"path" text[] /* TextArrayArg < '_ > */
-) RETURNS text /* Option < TextOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_path_text_wrapper';
-
-CREATE  FUNCTION "delete_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"top" bigint DEFAULT NULL, /* Option < i64 > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bigint /* i64 */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
-
-
-CREATE PROCEDURE table_service.delete_entities_in_steps(
-    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
-    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
-LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
-
-CREATE  FUNCTION "properties_hash"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
+AS 'MODULE_PATHNAME', 'matches_wrapper';
 
 CREATE  FUNCTION "entity_to_json"(
 	"entity" table_service.entity, /* EntityArg < '_ > */
@@ -729,31 +622,6 @@ CREATE  FUNCTION "entity_to_json"(
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
-
-CREATE  FUNCTION "get_binary"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bytea /* Option < & '_ [u8] > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_binary_wrapper';
-
-CREATE  FUNCTION "batch_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
-
-CREATE  FUNCTION "get_guid"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS uuid /* Option < Uuid > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_guid_wrapper';
 
 CREATE  FUNCTION "count_entities"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -764,21 +632,69 @@ STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'count_entities_wrapper';
 
-CREATE  FUNCTION "properties_hash_extended"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"seed" bigint /* i64 */
-) RETURNS bigint /* i64 */
+CREATE  FUNCTION "etag"(
+	"entity" table_service.entity /* EntityArg < '_ > */
+) RETURNS TEXT /* Option < String > */
+IMMUTABLE STRICT PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
+
+CREATE  FUNCTION "filter_to_sql"(
+	"filter" text, /* Option < TextArg < '_ > > */
+	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
+
+CREATE  FUNCTION "batch_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
+
+CREATE  FUNCTION "batch_insert"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
+
+CREATE  FUNCTION "properties_ge"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
+AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
 
-CREATE  FUNCTION "get_int32"(
+CREATE  FUNCTION "entity_from_json"(
+	"payload" text /* TextArg < '_ > */
+) RETURNS table_service.entity /* EntityOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
+
+CREATE  FUNCTION "get_int64"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
 	"name" text /* TextArg < '_ > */
-) RETURNS INT /* Option < i32 > */
+) RETURNS bigint /* Option < i64 > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int32_wrapper';
+AS 'MODULE_PATHNAME', 'get_int64_wrapper';
+
+CREATE  FUNCTION "properties_get"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS jsonb /* Option < JsonbOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_wrapper';
 
 CREATE  FUNCTION "properties_eq"(
 	"left" table_service.properties, /* PropertiesArg < '_ > */
@@ -788,12 +704,113 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
 
-CREATE  FUNCTION "etag"(
-	"entity" table_service.entity /* EntityArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE 
+CREATE  FUNCTION "get_boolean"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* Option < bool > */
+IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
+AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
+
+CREATE  FUNCTION "properties_le"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_le_wrapper';
+
+CREATE  FUNCTION "get_int32"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS INT /* Option < i32 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_int32_wrapper';
+
+CREATE  FUNCTION "has_all_properties"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"names" text[] /* TextArrayArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_all_properties_wrapper';
+
+CREATE  FUNCTION "get_string"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS TEXT /* Option < & '_ str > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_string_wrapper';
+
+CREATE  FUNCTION "properties_lt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
+
+CREATE  FUNCTION "merge_properties"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_replace"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
+
+CREATE  FUNCTION "insert_or_replace_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
+
+CREATE  FUNCTION "properties_hash_extended"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"seed" bigint /* i64 */
+) RETURNS bigint /* i64 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
+
+CREATE  FUNCTION "delete_entities_step"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text, /* Option < TextArg < '_ > > */
+	"top" bigint DEFAULT 1000, /* Option < i64 > */
+	"continuation_token" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TABLE (deleted bigint, continuation_token text) /* DeletedStep */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'delete_entities_step_wrapper';
+
+CREATE  FUNCTION "explain_query"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'explain_query_wrapper';
+
+CREATE  FUNCTION "has_property"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_property_wrapper';
 
 CREATE  FUNCTION "get_ticks"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -812,6 +829,14 @@ IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
 
+CREATE  FUNCTION "has_any_property"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"names" text[] /* TextArrayArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_any_property_wrapper';
+
 CREATE  FUNCTION "get_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"partition_key" text, /* Option < TextArg < '_ > > */
@@ -822,20 +847,43 @@ STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'get_entity_wrapper';
 
-CREATE  FUNCTION "properties_from_json"(
-	"payload" json /* JsonArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
+CREATE  FUNCTION "properties_hash"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_from_json_wrapper';
+AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
 
-CREATE  FUNCTION "get_datetime"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
+CREATE  FUNCTION "properties_ne"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
+AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
+
+CREATE  FUNCTION "delete_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text, /* Option < TextArg < '_ > > */
+	"top" bigint DEFAULT NULL, /* Option < i64 > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS bigint /* i64 */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
+
+CREATE  FUNCTION "properties_gt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
+
+
+CREATE PROCEDURE table_service.delete_entities_in_steps(
+    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
+    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
+LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
 
 CREATE  FUNCTION "properties_get_path"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -844,44 +892,6 @@ CREATE  FUNCTION "properties_get_path"(
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_get_path_wrapper';
-
-CREATE  FUNCTION "get_boolean"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* Option < bool > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
-
-
-CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
-IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
-
-CREATE  FUNCTION "merge_fits"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"old" table_service.properties, /* PropertiesArg < '_ > */
-	"new" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
-
-CREATE  FUNCTION "batch_insert_or_replace"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
-
-CREATE  FUNCTION "get_int64"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int64_wrapper';
 
 CREATE  FUNCTION "properties_to_json"(
 	"properties" table_service.properties /* PropertiesArg < '_ > */
@@ -944,7 +954,7 @@ CREATE  FUNCTION "query_entities"(
 	"projection" text DEFAULT NULL, /* Option < TextArg < '_ > > */
 	"top" bigint DEFAULT NULL, /* Option < i64 > */
 	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS SETOF table_service.entity /* Entities */
+) RETURNS SETOF table_service.entity /* results :: Entities */
 STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'query_entities_wrapper';
@@ -988,7 +998,7 @@ CREATE  FUNCTION "query_page"(
 	"top" bigint DEFAULT NULL, /* Option < i64 > */
 	"continuation_token" text DEFAULT NULL, /* Option < TextArg < '_ > > */
 	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TABLE (partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, continuation_token text) /* Page */
+) RETURNS TABLE (partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, continuation_token text) /* results :: Page */
 STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'query_page_wrapper';
@@ -1346,6 +1356,14 @@ CREATE  FUNCTION "update_entities_step"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'update_entities_step_wrapper';
 
+CREATE  FUNCTION "write_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_keys" text[], /* Option < TextArrayArg < '_ > > */
+	"operations" table_service.batch_operation[] /* Option < BatchOperationsArg < '_ > > */
+) RETURNS TABLE (index integer, outcome text, etag text, sqlstate text, message text, detail text, hint text) /* WriteOutcomes */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'write_entities_wrapper';
+
 -- finalize
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
@@ -1658,6 +1676,8 @@ COMMENT ON FUNCTION table_service.get_entity(text, text, text, text) IS
     'Returns the entity with these keys, or no row.';
 COMMENT ON FUNCTION table_service.get_entities(text, text, text[], text) IS
     'Returns those of the entities with these keys that exist, in key order.';
+COMMENT ON FUNCTION table_service.get_entities_by_keys(text, text[], text[], text) IS
+    'Returns those of the entities with these pairs of keys that exist, in the order of the pairs.';
 COMMENT ON FUNCTION table_service.query_entities(text, text, text, bigint, table_service.properties) IS
     'Returns all entities that satisfy the filter, in key order, under one snapshot.';
 COMMENT ON FUNCTION table_service.query_page(text, text, text, bigint, text, table_service.properties) IS
@@ -1704,5 +1724,7 @@ COMMENT ON FUNCTION table_service.patch_entity(text, text, text, table_service.p
     'Changes an entity depending on what is stored, and returns it as it is stored afterwards.';
 COMMENT ON FUNCTION table_service.delete_entity(text, text, text, text, boolean) IS
     'Deletes an entity and returns true.';
+COMMENT ON FUNCTION table_service.write_entities(text, text[], table_service.batch_operation[]) IS
+    'Executes up to 32 independent operations on a table, each with its own outcome.';
 -- The end of what psql says.
 

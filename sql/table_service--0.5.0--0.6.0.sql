@@ -57,6 +57,13 @@ BEGIN
     END IF;
 END
 $check$;
+CREATE FUNCTION table_service.get_entities_by_keys("table_name" TEXT, "partition_keys" TEXT[], "row_keys" TEXT[], "projection" TEXT DEFAULT NULL)
+RETURNS TABLE (partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, index integer)
+LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'get_entities_by_keys_wrapper';
+CREATE FUNCTION table_service.write_entities("table_name" TEXT, "partition_keys" TEXT[], "operations" table_service.batch_operation[])
+RETURNS TABLE (index integer, outcome text, etag text, sqlstate text, message text, detail text, hint text)
+LANGUAGE c AS 'MODULE_PATHNAME', 'write_entities_wrapper';
+
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
@@ -368,6 +375,8 @@ COMMENT ON FUNCTION table_service.get_entity(text, text, text, text) IS
     'Returns the entity with these keys, or no row.';
 COMMENT ON FUNCTION table_service.get_entities(text, text, text[], text) IS
     'Returns those of the entities with these keys that exist, in key order.';
+COMMENT ON FUNCTION table_service.get_entities_by_keys(text, text[], text[], text) IS
+    'Returns those of the entities with these pairs of keys that exist, in the order of the pairs.';
 COMMENT ON FUNCTION table_service.query_entities(text, text, text, bigint, table_service.properties) IS
     'Returns all entities that satisfy the filter, in key order, under one snapshot.';
 COMMENT ON FUNCTION table_service.query_page(text, text, text, bigint, text, table_service.properties) IS
@@ -414,4 +423,6 @@ COMMENT ON FUNCTION table_service.patch_entity(text, text, text, table_service.p
     'Changes an entity depending on what is stored, and returns it as it is stored afterwards.';
 COMMENT ON FUNCTION table_service.delete_entity(text, text, text, text, boolean) IS
     'Deletes an entity and returns true.';
+COMMENT ON FUNCTION table_service.write_entities(text, text[], table_service.batch_operation[]) IS
+    'Executes up to 32 independent operations on a table, each with its own outcome.';
 -- The end of what psql says.

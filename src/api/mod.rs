@@ -17,4 +17,5 @@ pub mod reads;
 pub mod results;
 pub mod tables;
 pub mod time_keys;
+pub mod write_groups;
 pub mod writes;

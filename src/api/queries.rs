@@ -118,11 +118,11 @@ fn query_page(
                 }
             }
             let token = page.token().map(|token| Text::new(&token));
-            let was_kept = result.push_kept(&query.projection, token.as_ref());
+            let was_kept = result.push_kept(&query.projection, token.as_ref().map(Text::value));
             if let (false, Some(token)) = (was_kept, &token) {
                 // Time has ended the page, when it tested entities behind its last one.
                 if result.keep_last() {
-                    result.push_kept(&query.projection, Some(token));
+                    result.push_kept(&query.projection, Some(token.value()));
                 } else {
                     result.push([None, None, None, None, Some(token.value())]);
                 }

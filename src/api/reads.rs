@@ -8,7 +8,7 @@ use table_service_model::filter::Predicate;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::projection::Projection;
 
-use super::results::Entities;
+use super::results::{Entities, EntitiesByKeys};
 use crate::engine::scan::predicate;
 use crate::postgres::call::Call;
 use crate::postgres::error::raising;
@@ -49,7 +49,7 @@ fn get_entity(
             }
             None => {
                 let statement = Statement::of_keys(Kind::Get, keys);
-                read_into(&mut result, &table, &statement, predicate.as_ref(), &projection);
+                read_into(&mut result, &table, &statement, predicate.as_ref(), &projection, None);
             }
         }
         Ok(Entities)
@@ -86,24 +86,74 @@ fn get_entities(
         let wanted = Array::of_texts(wanted.into_iter());
         let statement = Statement::of_row_keys(Kind::GetMany, Value::text(partition_key), &wanted);
         let predicate = predicate(&table, None);
-        read_into(&mut result, &table, &statement, predicate.as_ref(), &projection);
+        read_into(&mut result, &table, &statement, predicate.as_ref(), &projection, None);
         Ok(Entities)
     })
 }
 
-/// Adds the entities that a statement selects, and that pass the predicate, to the result.
+/// Returns the existing entities among those with these pairs of keys, in the order of the pairs, each with the index
+/// of its pair. `projection` is a comma-separated list of the properties to return.
+#[pg_extern(stable, parallel_restricted)]
+fn get_entities_by_keys(
+    table_name: Option<TextArg<'_>>,
+    partition_keys: Option<TextArrayArg<'_>>,
+    row_keys: Option<TextArrayArg<'_>>,
+    projection: default!(Option<TextArg<'_>>, "NULL"),
+    call: Call<'_>,
+) -> EntitiesByKeys {
+    raising(|| {
+        let table_name = required("table_name", table_name)?.get();
+        let partition_keys = required("partition_keys", partition_keys)?;
+        let row_keys = required("row_keys", row_keys)?;
+        if partition_keys.len() != row_keys.len() {
+            return Err(Error::argument(
+                "partition_keys and row_keys have as many elements as each other",
+            ));
+        }
+        let pairs = partition_keys.iter().zip(row_keys.iter());
+        let pairs: Result<Vec<_>, Error> = pairs.map(|(partition, row)| EntityKeys::new(partition, row)).collect();
+        let pairs = pairs?;
+        let projection = Projection::parse(projection.map_or("", TextArg::get))?;
+        let table = Table::open(table_name, TableLock::Read)?;
+        let mut result = ResultSet::open(call);
+        let predicate = predicate(&table, None);
+        let mut reader = Reader::open(&table, Lookup::Keys);
+        for (index, &keys) in (0..).zip(&pairs).filter(|(_, keys)| keys.within_limits()) {
+            let index = Some(Value::int4(index));
+            if let Some(reader) = &mut reader {
+                let is_there = reader.seek(keys);
+                if is_there
+                    && predicate
+                        .as_ref()
+                        .is_none_or(|predicate| reader.row().passes(predicate))
+                {
+                    result.push_entity(&reader.row(), &projection, index);
+                }
+            } else {
+                let statement = Statement::of_keys(Kind::Get, keys);
+                read_into(&mut result, &table, &statement, predicate.as_ref(), &projection, index);
+            }
+            pgrx::check_for_interrupts!();
+        }
+        Ok(EntitiesByKeys)
+    })
+}
+
+/// Adds the entities that a statement selects, and that pass the predicate, to the result, each with this in the last
+/// column.
 fn read_into(
     result: &mut ResultSet<'_>,
     table: &Table,
     statement: &Statement<'_>,
     predicate: Option<&Predicate>,
     projection: &Projection,
+    last: Option<Value<'_>>,
 ) {
     connect(|spi| {
         let mut fetch = spi.fetch(table.name(), statement);
         while let Some(row) = fetch.next_row() {
             if predicate.is_none_or(|predicate| row.passes(predicate)) {
-                result.push_entity(&row, projection, None);
+                result.push_entity(&row, projection, last);
             }
         }
     });

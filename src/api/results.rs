@@ -11,6 +11,10 @@ sets_of! {
     EachProperty = external_sql_type "TABLE (name text, type text, value text)";
     /// The results of the operations of a batch.
     BatchResults = external_sql_type "TABLE (index integer, row_key text, etag text)";
+    /// The outcomes of independent writes.
+    WriteOutcomes = external_sql_type "TABLE (index integer, outcome text, etag text, sqlstate text, message text, detail text, hint text)";
+    /// Entities, each with the place of its keys in the arguments.
+    EntitiesByKeys = external_sql_type "TABLE (partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, index integer)";
     /// One page of entities.
     Page = external_sql_type "TABLE (partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, continuation_token text)";
     /// One page of entities, as text.

@@ -20,3 +20,4 @@ pub mod rewrite;
 pub mod scan;
 pub mod sweep;
 pub mod write;
+pub mod write_group;

@@ -20,17 +20,51 @@ pub fn raise_with(error: Error, more: &str) -> ! {
     raise_with_hint(&error, Some(hint))
 }
 
+/// The texts of an error as PostgreSQL's clients get them.
+pub struct Texts {
+    sqlstate: &'static str,
+    message: String,
+    detail: Option<String>,
+    hint: Option<String>,
+}
+
+impl Texts {
+    /// The texts with which [`raise`] raises an error.
+    pub fn of(error: &Error) -> Texts {
+        Texts::with_hint(error, error.hint())
+    }
+
+    fn with_hint(error: &Error, hint: Option<String>) -> Texts {
+        // A message is a C string: it would end at a U+0000, which a key in JSON can contain.
+        let printable = |text: &str| cut(text).replace('\0', "?");
+        Texts {
+            sqlstate: error.sqlstate(),
+            message: printable(&error.report()),
+            detail: error.detail().map(printable),
+            hint: hint.as_deref().map(printable),
+        }
+    }
+
+    /// Returns SQLSTATE, message, DETAIL and HINT.
+    pub fn into_array(self) -> [Option<String>; 4] {
+        [
+            Some(self.sqlstate.to_owned()),
+            Some(self.message),
+            self.detail,
+            self.hint,
+        ]
+    }
+}
+
 fn raise_with_hint(error: &Error, hint: Option<String>) -> ! {
-    // A message is a C string: it would end at a U+0000, which a key in JSON can contain.
-    let printable = |text: &str| cut(text).replace('\0', "?");
-    let message = printable(&error.report());
-    let report = ErrorReport::new(sqlerrcode(error.sqlstate()), message, "table_service");
-    let report = match error.detail() {
-        Some(detail) => report.set_detail(printable(detail)),
+    let texts = Texts::with_hint(error, hint);
+    let report = ErrorReport::new(sqlerrcode(texts.sqlstate), texts.message, "table_service");
+    let report = match texts.detail {
+        Some(detail) => report.set_detail(detail),
         None => report,
     };
-    let report = match hint {
-        Some(hint) => report.set_hint(printable(&hint)),
+    let report = match texts.hint {
+        Some(hint) => report.set_hint(hint),
         None => report,
     };
     report.report(PgLogLevel::ERROR);

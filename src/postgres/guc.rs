@@ -157,6 +157,11 @@ pub fn distributing<R>(in_sequence: bool, f: impl FnOnce() -> R) -> R {
     )
 }
 
+/// Runs `f`, in which a wait for a lock fails at once: after the shortest time limit that PostgreSQL has, with 55P03.
+pub fn without_waiting<R>(f: impl FnOnce() -> R) -> R {
+    with_lock_timeout(c"1", f)
+}
+
 /// Runs `f`, in which each wait for a lock ends after so many milliseconds.
 pub fn with_lock_timeout<R>(milliseconds: &CStr, f: impl FnOnce() -> R) -> R {
     with_settings(&[(c"lock_timeout", milliseconds)], f)

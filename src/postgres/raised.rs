@@ -313,10 +313,29 @@ pub fn caught<R>(f: impl FnOnce() -> R) -> Result<R, Box<CaughtError>> {
 
 /// Returns whether an error that was caught has one of these SQLSTATEs.
 pub fn has_sqlstate(error: &CaughtError, codes: &[PgSqlErrorCode]) -> bool {
+    let sqlstate = sqlstate(error);
+    codes.iter().any(|&code| code as c_int == sqlstate)
+}
+
+fn sqlstate(error: &CaughtError) -> c_int {
     let report = report(error);
     // For a code that PostgreSQL does not know, pgrx has XX000.
-    let sqlstate = kept(report, |kept| kept.error.sqlerrcode).unwrap_or(report.sql_error_code() as c_int);
-    codes.iter().any(|&code| code as c_int == sqlstate)
+    kept(report, |kept| kept.error.sqlerrcode).unwrap_or(report.sql_error_code() as c_int)
+}
+
+/// Returns whether an error that was caught concerns the session or the server, and not only the statement: no memory
+/// or disk, a cancel, a shutdown, damage, and errors that should not be.
+pub fn concerns_session(error: &CaughtError) -> bool {
+    // PostgreSQL's classes of SQLSTATEs: the lowest bits.
+    const CLASS: c_int = (1 << 12) - 1;
+    let classes = [
+        PgSqlErrorCode::ERRCODE_INSUFFICIENT_RESOURCES,
+        PgSqlErrorCode::ERRCODE_OPERATOR_INTERVENTION,
+        PgSqlErrorCode::ERRCODE_SYSTEM_ERROR,
+        PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+    ];
+    let sqlstate = sqlstate(error);
+    classes.iter().any(|&class| class as c_int & CLASS == sqlstate & CLASS)
 }
 
 /// Returns whether an error that was caught is that of a cancel, by a user or by `statement_timeout`. Code of users can raise an error

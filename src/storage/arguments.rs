@@ -43,6 +43,11 @@ impl<'a> EntityKeys<'a> {
         key::within_limits(self.partition_key.get(), self.row_key.get())
     }
 
+    /// Returns whether both are the keys of one entity.
+    pub fn is_of_same_entity(self, other: EntityKeys<'_>) -> bool {
+        self.row_key.get() == other.row_key.get() && self.partition_key.get() == other.partition_key.get()
+    }
+
     /// Returns the keys as parameters of a statement.
     pub fn values(self) -> [Value<'a>; 2] {
         [self.partition_key, self.row_key].map(Value::text)
@@ -86,13 +91,18 @@ pub fn names<'a>(names: Option<&TextArrayArg<'a>>) -> Option<Vec<Option<&'a str>
 /// # Errors
 /// `InvalidInput` for NULL or an invalid ETag.
 pub fn if_match(tag: Option<TextArg<'_>>) -> Result<IfMatch, Error> {
-    Ok(match IfMatch::parse(required("if_match", tag)?.get())? {
-        // A stored Timestamp has six fraction digits, so an ETag whose seventh digit is not zero matches none.
+    Ok(exact(IfMatch::parse(required("if_match", tag)?.get())?))
+}
+
+/// Returns the condition for entities as they are stored: a Timestamp has six fraction digits, so an ETag whose
+/// seventh digit is not zero matches none.
+pub fn exact(if_match: IfMatch) -> IfMatch {
+    match if_match {
         IfMatch::Version(ticks) if Ticks::from_postgres_micros(ticks.to_postgres_micros()) != Some(ticks) => {
             IfMatch::Never
         }
         if_match => if_match,
-    })
+    }
 }
 
 /// Returns the argument `top`, which must not be negative.

@@ -9,7 +9,7 @@ use table_service_model::projection::Projection;
 use super::row::{Row, is_entity};
 use crate::postgres::call::{Call, does_not_fit, refuse};
 use crate::postgres::descriptor::types_of;
-use crate::postgres::types::value::{Bag, Text, Value};
+use crate::postgres::types::value::{Bag, Value};
 
 /// The rows that a function has returned so far.
 pub struct ResultSet<'f> {
@@ -89,8 +89,11 @@ impl<'f> ResultSet<'f> {
 
     /// Adds an entity with the properties that the projection selects. The result's columns are those of an entity and
     /// at most one more, which is `last`.
-    pub fn push_entity(&mut self, row: &Row<'_>, projection: &Projection, last: Option<&Text>) {
+    pub fn push_entity(&mut self, row: &Row<'_>, projection: &Projection, last: Option<Value<'_>>) {
         self.check_columns();
+        if last.is_some_and(|last| self.types().get(4) != Some(&last.type_oid())) {
+            does_not_fit();
+        }
         let projected = match projection {
             Projection::All if last.is_none() => {
                 // SAFETY: the slot holds the row, which the tuplestore copies. The types of its columns are those of the
@@ -104,11 +107,11 @@ impl<'f> ResultSet<'f> {
         };
         let [partition_key, row_key, timestamp, stored] = *row.values();
         let properties = projected.as_ref().map_or(stored, |bag| bag.value().datum());
-        let token = last.map_or(pg_sys::Datum::null(), |text| text.value().datum());
-        let mut values = [partition_key, row_key, timestamp, properties, token];
+        let fifth = last.map_or(pg_sys::Datum::null(), Value::datum);
+        let mut values = [partition_key, row_key, timestamp, properties, fifth];
         let mut nulls = [false, false, false, false, last.is_none()];
-        // SAFETY: the descriptor has the columns of an entity and at most one more, which is a text if the caller has one
-        // for it. Both arrays have five elements of these types, and the tuplestore copies the values.
+        // SAFETY: the descriptor has the columns of an entity and at most one more, of the type of `last`. Both
+        // arrays have five elements of these types, and the tuplestore copies the values.
         unsafe {
             pg_sys::tuplestore_putvalues(self.store, self.descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
         }
@@ -153,7 +156,7 @@ impl<'f> ResultSet<'f> {
     }
 
     /// Adds the entity that was kept, as [`ResultSet::push_entity`] does. Returns false if there is none.
-    pub fn push_kept(&mut self, projection: &Projection, last: Option<&Text>) -> bool {
+    pub fn push_kept(&mut self, projection: &Projection, last: Option<Value<'_>>) -> bool {
         let slot = self.slot;
         // SAFETY: the slot lives as long as the query. A row in it has the columns of an entity.
         unsafe {

@@ -135,6 +135,18 @@ impl Table {
         }
     }
 
+    /// Does the same as [`Table::open`] to write, if nobody has to wait for that. Returns `None` if somebody holds
+    /// another lock, or has just renamed or dropped it.
+    ///
+    /// # Errors
+    /// As those of [`Table::open`].
+    pub fn open_without_waiting(name: &str) -> Result<Option<Table>, Error> {
+        table_name::check_form(name)?;
+        let table = Table::find(name)?.ok_or_else(|| not_found(Error::TableNotFound, name))?;
+        let locked = table.try_lock(TableLock::Write);
+        Ok(locked.filter(|locked| same_name(locked.name.name(), name)))
+    }
+
     /// Locks the table if nobody has to wait for that. Returns it as it is now; `None` if somebody holds another lock, or if it is gone.
     pub fn try_lock(&self, lock: TableLock) -> Option<Table> {
         // SAFETY: the function locks any OID.

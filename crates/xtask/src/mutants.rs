@@ -21,7 +21,7 @@ use crate::runner::Runner;
 use crate::temporary::{Server, TemporaryDirectory, lock};
 
 /// The golden tests that catch mutants. The others catch none.
-const GOLDEN_TESTS: [&str; 24] = [
+const GOLDEN_TESTS: [&str; 25] = [
     "00_install",
     "access",
     "bulk",
@@ -46,6 +46,7 @@ const GOLDEN_TESTS: [&str; 24] = [
     "replace",
     "table_features",
     "upsert",
+    "write_groups",
 ];
 
 /// The tests of tests/system that do.

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char};
 use pgrx::prelude::*;
 use table_service_model::Properties;
 
+use super::index_entries::WrittenIndexes;
 use crate::postgres::catalog::{self, OwnObjects};
 use crate::postgres::privileges::{has_all, has_all_and_usage, has_policies};
 use crate::postgres::relation::{OpenTable, Relation, is_before_row, with_relation};
@@ -148,6 +149,23 @@ pub(super) fn has_only_our_trigger(relation: Relation<'_>, own: &OwnObjects) -> 
     !relation.has_trigger(pg_sys::TRIGGER_TYPE_UPDATE, |trigger| {
         trigger.tgfoid != own.trigger_function || !is_before_row(trigger)
     })
+}
+
+/// Returns whether a write of a table that the caller has locked may run code of users, or work of Citus: through a
+/// trigger, a constraint, an index, a policy, a rule or a foreign key.
+pub fn runs_code_of_users(table: &Table) -> bool {
+    const WRITES: u32 = pg_sys::TRIGGER_TYPE_INSERT | pg_sys::TRIGGER_TYPE_UPDATE | pg_sys::TRIGGER_TYPE_DELETE;
+    let own = catalog::own_objects();
+    let is_foreign = |trigger: &pg_sys::Trigger| {
+        trigger.tgfoid != own.trigger_function || !is_before_row(trigger) || !trigger.tgqual.is_null()
+    };
+    let is_plain = |relation: Relation<'_>| {
+        is_whole(relation)
+            && has_only_our_check(relation, &own)
+            && !relation.has_trigger(WRITES, is_foreign)
+            && WrittenIndexes::open(relation).is_some()
+    };
+    !table.with_relation(is_plain).unwrap_or(false)
 }
 
 /// Returns whether an entity can be changed after its insert as if it had been inserted so: no trigger fires on INSERT, and

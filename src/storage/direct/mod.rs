@@ -12,7 +12,7 @@ mod reader;
 mod stamp;
 mod updater;
 
-pub use eligibility::{EveryRow, may_read, reads_every_row};
+pub use eligibility::{EveryRow, may_read, reads_every_row, runs_code_of_users};
 pub use inserter::{Inserted, Inserter};
 pub use reader::{Lookup, Reader};
 pub use stamp::{completed_transactions, needs_attempts, settle};

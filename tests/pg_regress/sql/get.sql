@@ -20,6 +20,18 @@ FROM get_entities('Employees', 'Marketing', ARRAY['department', '00002', '00010'
 SELECT count(*) FROM get_entities('Employees', 'Marketing', ARRAY[]::text[]);
 SELECT count(*) FROM get_entities('Employees', 'Nobody', ARRAY['00001']);
 
+-- Those with pairs of keys that exist, across partitions, in the order of the pairs. A pair may come twice.
+SELECT index, partition_key, row_key, "timestamp" IS NOT NULL AS has_timestamp, properties ->> 'LastName' AS last_name
+FROM get_entities_by_keys('Employees', ARRAY['Sales', 'Marketing', 'Marketing', 'Nobody', 'Sales'], ARRAY['00010', 'department', '00001', '00001', '00010']);
+SELECT index, properties FROM get_entities_by_keys('employees', ARRAY['Sales', repeat('p', 1025)], ARRAY['00010', 'r'], 'Age');
+SELECT count(*) FROM get_entities_by_keys('Employees', ARRAY[]::text[], ARRAY[]::text[]);
+SELECT count(*) FROM get_entities_by_keys('Employees', ARRAY['p'], ARRAY[]::text[]);
+:state
+SELECT count(*) FROM get_entities_by_keys('Employees', ARRAY['a/b'], ARRAY['r']);
+:state
+SELECT count(*) FROM get_entities_by_keys('Nowhere', ARRAY['p'], ARRAY['r']);
+:state
+
 -- A projection chooses properties. It never blanks the keys or the Timestamp; a property that is not there is left out.
 SELECT partition_key, row_key, "timestamp" IS NOT NULL AS has_timestamp, properties
 FROM get_entity('Employees', 'Marketing', '00001', 'Age,FirstName');

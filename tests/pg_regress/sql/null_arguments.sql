@@ -30,7 +30,10 @@ FROM (VALUES
     ('delete_entity(''Employees'', ''p'', ''r'', NULL)'), ('delete_entity(''Employees'', ''p'', ''r'', ''*'', NULL)'),
     ('get_entity(NULL, ''p'', ''r'')'), ('get_entity(''Employees'', NULL, ''r'')'), ('get_entity(''Employees'', ''p'', NULL)'),
     ('get_entities(NULL, ''p'', ''{r}'')'), ('get_entities(''Employees'', NULL, ''{r}'')'), ('get_entities(''Employees'', ''p'', NULL)'),
-    ('get_entities(''Employees'', ''p'', ''{r, NULL}'')')) AS v (call);
+    ('get_entities(''Employees'', ''p'', ''{r, NULL}'')'), ('get_entities_by_keys(NULL, ''{p}'', ''{r}'')'), ('get_entities_by_keys(''Employees'', NULL, ''{r}'')'),
+    ('get_entities_by_keys(''Employees'', ''{p}'', NULL)'), ('get_entities_by_keys(''Employees'', ''{NULL}'', ''{r}'')'),
+    ('write_entities(NULL, ''{p}'', ARRAY[batch_delete(''r'')])'), ('write_entities(''Employees'', NULL, ARRAY[batch_delete(''r'')])'),
+    ('write_entities(''Employees'', ''{p}'', NULL)')) AS v (call);
 
 -- Batches and queries likewise; there a NULL that stands for "no filter" or "no limit" is one.
 SELECT call, pg_temp.outcome('SELECT ' || call)

@@ -81,6 +81,12 @@ const CALLS: &[(&str, &str)] = &[
     ),
     ("execute_batch", "SELECT * FROM execute_batch('Orders', 'p', VARIADIC (SELECT array_agg(batch_insert('n' || i, '{\"A\": 1}')) FROM generate_series(1, 100) AS i))"),
     ("execute_batch", "SELECT * FROM execute_batch('Orders', 'p', batch_insert('new', '{}'), batch_insert('100', '{}'))"),
+    (
+        "write_entities",
+        "SELECT * FROM write_entities('Orders', ARRAY['p', 'p', 'p', 'q'], ARRAY[batch_insert('new', '{\"A\": 1}'), batch_insert('100', '{}'), batch_merge('101', '{\"A\": 1}', '*'),
+         batch_patch('new', increment => '{\"N\": 1}', create_missing => true)])",
+    ),
+    ("write_entities", "SELECT * FROM write_entities('Loud', ARRAY['p'], ARRAY[batch_insert('r', '{}')])"),
     ("execute_batch_json", "SELECT * FROM execute_batch_json('Orders', 'p', '[{\"insert\": {\"RowKey\": \"a\", \"A\": 1}}, {\"merge\": {\"RowKey\": \"100\", \"A\": 1}, \"if_match\": \"*\"}]')"),
     ("count_entities", "SELECT count_entities('Orders', 'N gt 120')"),
     ("count_entities", "SELECT count_entities('Orders', 'Kind eq ''k1''')"),
@@ -103,6 +109,7 @@ const CALLS: &[(&str, &str)] = &[
     ("confirm_changes", "SELECT confirm_changes('feed', pg_current_wal_flush_lsn()::text)"),
     ("get_entity", "SELECT * FROM get_entity('Orders', 'p', '100')"),
     ("get_entities", "SELECT * FROM get_entities('Orders', 'p', ARRAY['100', '101', 'none'], 'Kind')"),
+    ("get_entities_by_keys", "SELECT * FROM get_entities_by_keys('Orders', ARRAY['p', 'q', 'p'], ARRAY['100', 'none', '101'], 'Kind')"),
     ("query_entities", "SELECT count(*) FROM query_entities('Orders', 'PartitionKey eq ''p'' and N gt 120', 'N', 50)"),
     ("query_entities", "SELECT count(*) FROM query_entities('Orders', 'Kind eq ''k1''')"),
     // From PostgreSQL 19 on it becomes a part of the statement.
