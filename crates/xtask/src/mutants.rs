@@ -72,7 +72,7 @@ const SYSTEM_TESTS: [&str; 15] = [
 const GATEWAY_TESTS: [&str; 18] = [
     "access::a_request_concerns",
     "explorer::",
-    "faults::whoever_leads",
+    "groups::",
     "memory::",
     "hostile::a_page_whose",
     "failover::a_name_that_leads",

@@ -216,6 +216,15 @@ impl Service {
         self.gateways[gateway].lock().unwrap().as_ref().map(Gateway::client)
     }
 
+    /// The writes that shared a transaction, since each gateway was started last.
+    pub fn grouped_writes(&self) -> f64 {
+        let counts = self.gateways.iter().map(|gateway| {
+            let gateway = gateway.lock().unwrap();
+            gateway.as_ref()?.metric("table_service_grouped_writes_total{")
+        });
+        counts.flatten().sum()
+    }
+
     /// Makes a fault happen. Returns when the servers run again.
     pub fn suffer(
         &self,

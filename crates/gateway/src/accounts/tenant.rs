@@ -43,6 +43,7 @@ impl Tenants {
                 timeout: config.pool_timeout,
                 statement_timeout: config.statement_timeout,
                 filter_dialect: account.filter_dialect,
+                write_groups: config.write_groups,
             };
             let secondary = (!account.standbys.is_empty()).then(|| {
                 let names = account.standbys.iter().map(DatabaseUrl::name).collect();

@@ -19,7 +19,10 @@ const HEADINGS: [(&str, &str); 7] = [
         "account key database_url secondary_url filter_dialect max_staleness database_ca expose_development_account expiry_interval",
     ),
     ("TLS", "tls_certificate tls_key"),
-    ("Limits", "pool_size max_connections max_requests max_memory"),
+    (
+        "Limits",
+        "pool_size write_groups max_connections max_requests max_memory",
+    ),
     (
         "Time limits",
         "pool_timeout statement_timeout header_timeout body_timeout response_timeout shutdown_timeout",
@@ -120,6 +123,10 @@ pub struct Settings {
     #[arg(long, env = "TABLE_SERVICE_POOL_SIZE", value_name = "NUMBER")]
     pub pool_size: Option<usize>,
 
+    /// Whether writes that come at the same time may share a transaction; each keeps its own outcome [default: on]
+    #[arg(long, env = "TABLE_SERVICE_WRITE_GROUPS", value_name = "MODE")]
+    pub write_groups: Option<WriteGroups>,
+
     /// How long a request waits for a database connection or for memory before it is refused [default: 5]
     #[arg(long, env = "TABLE_SERVICE_POOL_TIMEOUT", value_name = "SECONDS")]
     pub pool_timeout: Option<u64>,
@@ -206,6 +213,15 @@ pub enum ExplorerMode {
     Off,
     Read,
     Write,
+}
+
+/// Whether writes may share a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WriteGroups {
+    #[default]
+    On,
+    Off,
 }
 
 /// Returns a reader of the names of dialects.

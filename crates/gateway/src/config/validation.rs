@@ -10,7 +10,7 @@ use table_service_model::filter::Dialect;
 
 use super::error::ConfigError;
 use super::file::{AccountSettings, BearerSettings};
-use super::settings::{ExplorerMode, LogFormat, Settings};
+use super::settings::{ExplorerMode, LogFormat, Settings, WriteGroups};
 use crate::request::forwarded::TrustedProxies;
 
 const MIB: usize = 1024 * 1024;
@@ -33,6 +33,8 @@ pub struct Config {
     /// Whether clients may connect from this machine only, because an account is the development account or has its key.
     pub loopback_only: bool,
     pub pool_size: usize,
+    /// Whether writes may share a transaction.
+    pub write_groups: bool,
     pub pool_timeout: Duration,
     pub statement_timeout: Duration,
     /// The largest lag of a standby that serves reads.
@@ -128,6 +130,7 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         loopback_only: (has_development_account || has_development_key)
             && !settings.expose_development_account.unwrap_or(false),
         pool_size: number("pool_size", settings.pool_size, 16)?,
+        write_groups: settings.write_groups.unwrap_or_default() == WriteGroups::On,
         pool_timeout: seconds("pool_timeout", settings.pool_timeout, 5)?,
         statement_timeout: seconds("statement_timeout", settings.statement_timeout, 30)?,
         max_staleness: settings

@@ -1,6 +1,5 @@
 //! A connection to PostgreSQL, and how a pool makes and checks connections.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::ops::{ControlFlow, DerefMut};
 use std::pin::{Pin, pin};
@@ -138,55 +137,6 @@ impl Connection {
         let result = run(wire, pin!(call)).await;
         self.size.count(sent.into_inner());
         result
-    }
-
-    /// Executes a statement several times, each time with other parameters, in a transaction of its own. They are sent
-    /// together. `take` gets each result, with its number, as soon as it is there. The rest as for [`Connection::query`].
-    pub async fn query_each<const N: usize>(
-        &mut self,
-        statement: Statement,
-        parameters: &[[&(dyn ToSql + Sync); N]],
-        mut take: impl FnMut(usize, Result<Vec<Row>, Error>),
-    ) -> Result<(), Error> {
-        let prepared = &self.prepared(statement, None).await?;
-        let (client, wire, size) = (&self.client, &mut self.wire, &mut self.size);
-        let mut take = |number, result: Result<Vec<Row>, Error>| {
-            result.iter().flatten().for_each(|row| size.count(row.raw_size_bytes()));
-            take(number, result);
-        };
-        let mut calls: VecDeque<_> = parameters
-            .iter()
-            .enumerate()
-            .map(|(number, parameters)| (number, Box::pin(client.query(prepared, parameters))))
-            .collect();
-        let mut begun = false;
-        poll_fn(|context| {
-            // See `run`.
-            let mut unwoken = Context::from_waker(Waker::noop());
-            if !begun {
-                begun = true;
-                // None of them can end before its answer is read, unless it cannot be sent.
-                calls.retain_mut(|(number, call)| match call.as_mut().poll(&mut unwoken) {
-                    Poll::Ready(result) => {
-                        take(*number, result);
-                        false
-                    }
-                    Poll::Pending => true,
-                });
-            }
-            poll_wire(wire, context);
-            // The answers come in the order of the calls.
-            while let Some((number, call)) = calls.front_mut() {
-                match call.as_mut().poll(&mut unwoken) {
-                    Poll::Ready(result) => take(*number, result),
-                    Poll::Pending => return Poll::Pending,
-                }
-                calls.pop_front();
-            }
-            Poll::Ready(())
-        })
-        .await;
-        Ok(())
     }
 
     /// Executes a statement that is not kept prepared. If it may only read, it runs in a transaction that only reads: that holds

@@ -1,14 +1,16 @@
 //! Converts PostgreSQL's errors to those of the service, by the error catalog.
 
+use postgres_types::FromSql;
 use table_service_connect::with_sources;
 use table_service_model::error::{Report, RequestError, Retry, Stage};
 use table_service_model::{Code, Error};
+use tokio_postgres::Row;
 use tokio_postgres::error::{DbError, Severity};
 
 use crate::failure::Failure;
 
 /// The meaning of a failed statement for the request and the connection.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Diagnosis {
     pub failure: Failure,
     /// The statement was certainly rolled back and may succeed on retry.
@@ -77,6 +79,14 @@ impl Diagnosis {
         }
     }
 
+    /// Returns whether PostgreSQL has certainly undone a statement, and says so. After the loss of a connection,
+    /// which is class 08 in a pooler's words, it may have been executed.
+    pub fn is_undone(error: &tokio_postgres::Error) -> bool {
+        error.as_db_error().is_some_and(|error| {
+            error.parsed_severity() == Some(Severity::Error) && !may_be_lost(error.code().code(), error.message())
+        })
+    }
+
     /// The error of a constraint or of a trigger that a user has added to a table.
     fn of_user(code: Code, error: &DbError) -> Diagnosis {
         let failure = match code {
@@ -106,19 +116,25 @@ impl Diagnosis {
         Diagnosis::without_connection(failure)
     }
 
+    /// The error of the catalog that a statement, or one write of a group, has raised; `None` if it is another one.
+    pub fn of_report(sqlstate: &str, message: &str, hint: Option<String>) -> Option<Diagnosis> {
+        let report = Report::parse(sqlstate, message)?;
+        Some(Diagnosis {
+            rolled_back: true,
+            ..Diagnosis::without_connection(Failure::of_report(report, hint))
+        })
+    }
+
     fn of_statement(error: &DbError) -> Diagnosis {
         let sqlstate = error.code().code();
         let lacks_library = lacks_library(error);
-        if let Some(report) = Report::parse(sqlstate, error.message()) {
-            let mut failure = Failure::of_report(report, error.hint().map(str::to_owned));
+        let hint = error.hint().map(str::to_owned);
+        if let Some(mut diagnosis) = Diagnosis::of_report(sqlstate, error.message(), hint) {
             if sqlstate == "42P01" {
                 // The nearest name of another table.
-                failure.other_tables = error.detail().map(str::to_owned);
+                diagnosis.failure.other_tables = error.detail().map(str::to_owned);
             }
-            return Diagnosis {
-                rolled_back: true,
-                ..Diagnosis::without_connection(failure)
-            };
+            return diagnosis;
         }
         let in_function = is_in_function(error);
         let code = if server_was_lost(sqlstate, error.message()) {
@@ -167,6 +183,15 @@ impl Diagnosis {
     }
 }
 
+/// A value of a row.
+///
+/// # Errors
+/// `InternalError` if it has another type: then the extension has another version.
+pub fn column<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Failure> {
+    row.try_get(index)
+        .map_err(|error| Failure::internal(with_sources(&error)))
+}
+
 /// Returns the problem of a standby whose library lacks a function of its database, if that is the error.
 pub fn lacks_library(error: &DbError) -> Option<String> {
     let (sqlstate, message) = (error.code().code(), error.message());
@@ -177,6 +202,11 @@ pub fn lacks_library(error: &DbError) -> Option<String> {
              install the primary's version of them on this server"
         )
     })
+}
+
+/// Returns whether an error says that a connection was lost.
+fn may_be_lost(sqlstate: &str, message: &str) -> bool {
+    sqlstate.starts_with("08") || server_was_lost(sqlstate, message)
 }
 
 /// Returns whether a function of a user was running, such as a trigger. The extension has none in these languages, and PostgreSQL
@@ -228,7 +258,14 @@ mod tests {
         ] {
             assert!(server_was_lost("XX000", message));
             assert!(!server_was_lost("P0001", message));
+            assert!(may_be_lost("XX000", message));
         }
+        // Poolers say so, also as an ordinary error.
+        assert!(may_be_lost("08P01", "server conn crashed?"));
+        assert!(!may_be_lost(
+            "40001",
+            "could not serialize access due to concurrent update"
+        ));
         assert!(!server_was_lost("XX000", "cache lookup failed for relation 102008"));
     }
 }

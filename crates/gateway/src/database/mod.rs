@@ -3,7 +3,8 @@
 mod connection;
 mod error;
 mod failover;
-mod grouped_reads;
+mod grouped_calls;
+mod groups;
 mod manager;
 mod membership;
 mod node;
@@ -18,9 +19,10 @@ mod text;
 mod types;
 mod version;
 
+pub use error::column;
 pub use node::{Node, NodeStatus, PoolSettings};
 pub use nodes::{Database, Endpoint};
-pub use session::{ChangeFeed, Page, PageSink, Session, Swept, check_table_name, column};
+pub use session::{ChangeFeed, Page, PageSink, Session, Swept, check_table_name};
 pub use standbys::{OF_CITUS, Secondary, StandbyStatus};
 pub use statements::{Effect, LIBRARY, Nodes, PROBE, Statement};
 pub use text::{failure, query_text};

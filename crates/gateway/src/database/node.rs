@@ -12,7 +12,8 @@ use table_service_model::filter::Dialect;
 
 use super::connection::{CONNECT_TIMEOUT, Connection, Connector};
 use super::failover::Failover;
-use super::grouped_reads::GroupedReads;
+use super::grouped_calls::{PointRead, PointWrite};
+use super::groups::Groups;
 use super::manager::{Manager, Reach, Refusal, STANDBY_TRIES, Superseded};
 use super::membership::Identity;
 use super::probe::Probe;
@@ -29,6 +30,8 @@ pub struct PoolSettings {
     pub timeout: Duration,
     pub statement_timeout: Duration,
     pub filter_dialect: Dialect,
+    /// Whether writes of several requests may be one statement.
+    pub write_groups: bool,
 }
 
 /// The state of a node.
@@ -42,6 +45,8 @@ pub struct NodeStatus {
     pub timeouts: u64,
     /// The number of requests that were sent here because it has their partition, since the start.
     pub at_owner: u64,
+    /// The number of writes that shared a transaction, since the start.
+    pub grouped_writes: u64,
 }
 
 /// The pauses between attempts to reach a node that is away.
@@ -56,7 +61,9 @@ pub struct Node {
     pub name: String,
     pool: Pool<Manager>,
     /// The point reads that go to it.
-    pub reads: Arc<GroupedReads>,
+    pub reads: Arc<Groups<PointRead>>,
+    /// The writes that go to it, if they may be in groups.
+    pub writes: Option<Arc<Groups<PointWrite>>>,
     /// A separate connection for /ready, the CORS rules and maps of shards, so that they work when all others are busy.
     aside: tokio::sync::Mutex<Option<Connection>>,
     timeouts: AtomicU64,
@@ -162,6 +169,7 @@ impl Node {
             name,
             pool,
             reads: Arc::default(),
+            writes: settings.write_groups.then(Arc::default),
             aside: tokio::sync::Mutex::default(),
             timeouts: AtomicU64::new(0),
             at_owner: AtomicU64::new(0),
@@ -399,6 +407,7 @@ impl Node {
             size: status.max_size,
             timeouts: self.timeouts.load(Ordering::Relaxed),
             at_owner: self.at_owner.load(Ordering::Relaxed),
+            grouped_writes: self.writes.as_ref().map_or(0, |writes| writes.executed()),
         }
     }
 

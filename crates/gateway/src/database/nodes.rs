@@ -8,7 +8,8 @@ use table_service_model::partition_hash::partition_hash;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::grouped_reads::GroupedReads;
+use super::grouped_calls::{PointRead, PointWrite};
+use super::groups::Groups;
 use super::manager::Refusal;
 use super::membership::check;
 use super::node::{Lease, Node};
@@ -36,7 +37,7 @@ pub struct Database {
 struct Standbys {
     nodes: Vec<Arc<Node>>,
     secondary: Arc<Secondary>,
-    reads: Arc<GroupedReads>,
+    reads: Arc<Groups<PointRead>>,
 }
 
 /// The endpoint of an account that a request names.
@@ -109,7 +110,7 @@ impl Database {
     }
 
     /// The point reads of an endpoint, by the node that has their partition. Those whose node is not known are with the first one's.
-    pub(super) fn reads(&self, endpoint: Endpoint, owner: Option<usize>) -> &Arc<GroupedReads> {
+    pub(super) fn reads(&self, endpoint: Endpoint, owner: Option<usize>) -> &Arc<Groups<PointRead>> {
         match (&self.standbys, endpoint) {
             (Some(standbys), Endpoint::Secondary) => &standbys.reads,
             _ => {
@@ -117,6 +118,11 @@ impl Database {
                 &owner.unwrap_or(&self.first).reads
             }
         }
+    }
+
+    /// The writes that may go in groups. On several nodes none may: their tables are distributed.
+    pub(super) fn writes(&self) -> Option<&Arc<Groups<PointWrite>>> {
+        self.first.writes.as_ref().filter(|_| !self.has_several_nodes())
     }
 
     pub(super) fn has_several_nodes(&self) -> bool {

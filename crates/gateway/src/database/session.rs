@@ -2,20 +2,22 @@
 
 use std::ops::ControlFlow;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use postgres_types::Json;
 use serde_json::value::RawValue;
-use table_service_connect::with_sources;
+use table_service_model::batch::Action;
 use table_service_model::error::Retry;
 use table_service_model::{Code, Error, PropertiesBuf, table_name};
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::RecvError;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::error::Diagnosis;
-use super::grouped_reads::{Begin, EntityAddress, GROUP_TIME, GroupedAnswer, LeadPermit, PATIENCE, WaitingRead};
+use super::error::{Diagnosis, column};
+use super::grouped_calls::{PointRead, PointWrite};
+use super::groups::{Begin, GroupedCall, Groups, LeadPermit, PATIENCE, Turn, Waiting};
 use super::node::Lease;
 use super::nodes::{Database, Endpoint};
 use super::statements::{Effect, Nodes, Statement};
@@ -28,6 +30,9 @@ const RETRIES: u32 = 3;
 const PRIMARY_TIME: Duration = Duration::from_secs(1);
 /// The pause before the first retry. It doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
+/// The version of the extension, 0.x, whose functions execute groups.
+const VERSION: u32 = 6;
 
 /// The result of a sweep of a table.
 pub struct Swept {
@@ -47,6 +52,12 @@ pub struct ChangeFeed {
     pub retained_bytes: i64,
     /// Whether its reader has to begin again: the feed has lost changes, or its slot is gone.
     pub is_lost: bool,
+}
+
+/// A call that was executed.
+enum Executed<C: GroupedCall> {
+    InGroup(C::Value),
+    Alone(Vec<Row>),
 }
 
 /// The database of an account, for one request with its deadline.
@@ -163,7 +174,7 @@ impl<'a> Session<'a> {
             };
             let superseded = lease.superseded();
             let call = pin!(lease.connection().stream(statement, parameters, self.held, take));
-            self.answer(call, superseded).await
+            answer(self.deadline, call, superseded).await
         };
         if let Ok(Ok(ControlFlow::Break(()))) = result {
             // To read the other rows only to drop them takes longer than another connection.
@@ -174,16 +185,16 @@ impl<'a> Session<'a> {
     }
 
     /// Makes attempts to run a statement, as [`Session::rows`] says.
-    async fn retried<F: Future<Output = Result<Vec<Row>, Diagnosis>>>(
+    async fn retried<T, F: Future<Output = Result<T, Diagnosis>>>(
         &self,
         statement: Statement,
         attempt: impl Fn(Session<'a>) -> F,
-    ) -> Result<Vec<Row>, Failure> {
+    ) -> Result<T, Failure> {
         let (mut session, mut retries) = (*self, Retries::default());
         loop {
             // In boxes, because both are large and would be moved with the futures of all callers.
             match Box::pin(attempt(session)).await {
-                Ok(rows) => return Ok(rows),
+                Ok(result) => return Ok(result),
                 Err(diagnosis) if session.doubts(&diagnosis) => session.is_at_first = true,
                 Err(diagnosis) => Box::pin(retries.again(statement, diagnosis, self.deadline)).await?,
             }
@@ -254,7 +265,7 @@ impl<'a> Session<'a> {
         };
         let leasing = self.database.connection_at(self.endpoint, nodes, self.owner);
         let lease = leasing.await.map_err(Diagnosis::without_connection)?;
-        self.database.count_at_owner(lease.node(), self.owner, 1);
+        self.count_at_owner(&lease, 1);
         Ok(lease)
     }
 
@@ -267,70 +278,98 @@ impl<'a> Session<'a> {
         let result = {
             let superseded = lease.superseded();
             let call = pin!(lease.connection().query(statement, parameters, self.held));
-            self.answer(call, superseded).await
+            answer(self.deadline, call, superseded).await
         };
         end(lease, result).await
     }
 
-    /// Waits for the answer of a call, until the deadline or until another server is the primary.
-    async fn answer<T>(
+    /// Executes a call in one of these groups if many come at once, or else alone, with this statement.
+    async fn grouped<C: GroupedCall>(
         &self,
-        call: impl Future<Output = T>,
-        superseded: impl Future<Output = ()>,
-    ) -> Result<T, NoAnswer> {
-        tokio::select! {
-            biased;
-            answer = timeout_at(self.deadline, call) => answer.map_err(|_| NoAnswer::Late),
-            () = superseded => Err(NoAnswer::Superseded),
-        }
-    }
-
-    /// Reads an entity, in a group if many are read at once.
-    async fn read(&self, keys: EntityAddress<'_>) -> Result<Vec<Row>, Diagnosis> {
-        if self.is_at_first {
-            return self.attempt(Statement::GetEntity, &parameters(&keys)).await;
-        }
-        let permit = match self.database.reads(self.endpoint, self.owner).begin(keys) {
-            Begin::Lead(permit) => permit,
-            Begin::Wait(outcome) => match timeout(PATIENCE, outcome).await {
-                Ok(Ok(GroupedAnswer::Answer(answer))) => return answer,
-                Ok(Ok(GroupedAnswer::Lead(permit))) => permit,
-                // It takes too long, or the group got no further.
-                Err(_) | Ok(Err(_)) => return self.attempt(Statement::GetEntity, &parameters(&keys)).await,
+        groups: Option<&Arc<Groups<C>>>,
+        table: &str,
+        call: impl Fn() -> C,
+        statement: Statement,
+        parameters: Parameters<'_>,
+    ) -> Result<Executed<C>, Diagnosis> {
+        let Some(groups) = groups else {
+            return self.attempt(statement, parameters).await.map(Executed::Alone);
+        };
+        let turn = match groups.begin(table, self.deadline, &call) {
+            Begin::Alone => return self.alone(groups, statement, parameters).await,
+            Begin::Lead(permit) => Ok(Turn::Lead(permit)),
+            Begin::Wait(mut turn, number) => match timeout(PATIENCE, &mut turn).await {
+                Ok(turn) => turn,
+                Err(_) => match groups.lead(table, number) {
+                    Some(permit) => Ok(Turn::Lead(permit)),
+                    // A group has it now. It must not be sent again.
+                    None => timeout_at(self.deadline, turn).await.map_err(|_| late())?,
+                },
             },
         };
-        let mut lease = self.lease(Statement::GetEntity).await?;
-        let others = permit.others();
-        // A standby was judged before the others began.
+        let permit = match turn {
+            Ok(Turn::Lead(permit)) => permit,
+            turn => return self.outcome(groups, turn, statement, parameters).await,
+        };
+        let mut lease = self.lease(C::STATEMENT).await?;
+        let is_possible = lease.connection().has_functions_of(VERSION);
+        groups.note(is_possible);
+        let others = if is_possible { permit.others() } else { Vec::new() };
         if !lease.is_right() {
+            // A standby was judged before the others began: each goes alone, to one that is judged again.
+            others.into_iter().for_each(|waiting| waiting.end(None));
             drop(lease);
-            lease = self.lease(Statement::GetEntity).await?;
+            return self.alone(groups, statement, parameters).await;
         }
         if others.is_empty() {
-            return self.run(lease, Statement::GetEntity, &parameters(&keys)).await;
+            let rows = self.run(lease, statement, parameters).await;
+            drop(permit);
+            return rows.map(Executed::Alone);
         }
-        self.database.count_at_owner(lease.node(), self.owner, others.len());
-        // The read that leads a group waits for it as the others do, because one of them may wait for a lock.
-        let (sender, outcome) = oneshot::channel();
-        let own = WaitingRead {
-            keys: keys.map(str::to_owned),
-            outcome: sender,
-        };
-        tokio::spawn(run_group(lease, permit, std::iter::once(own).chain(others).collect()));
-        match timeout(PATIENCE, outcome).await {
-            Ok(Ok(GroupedAnswer::Answer(answer))) => answer,
-            _ => self.attempt(Statement::GetEntity, &parameters(&keys)).await,
+        self.count_at_owner(&lease, others.len());
+        // The call that leads a group waits for it as the others do, because its request may end before theirs.
+        let (own, turn) = permit.own(call(), self.deadline);
+        tokio::spawn(run_group(
+            lease,
+            permit,
+            table.to_owned(),
+            std::iter::once(own).chain(others).collect(),
+        ));
+        let turn = timeout_at(self.deadline, turn).await.map_err(|_| late())?;
+        self.outcome(groups, turn, statement, parameters).await
+    }
+
+    async fn outcome<C: GroupedCall>(
+        &self,
+        groups: &Groups<C>,
+        turn: Result<Turn<C>, RecvError>,
+        statement: Statement,
+        parameters: Parameters<'_>,
+    ) -> Result<Executed<C>, Diagnosis> {
+        match turn {
+            Ok(Turn::Outcome(Some(outcome))) => outcome.map(Executed::InGroup),
+            Ok(Turn::Outcome(None)) => self.alone(groups, statement, parameters).await,
+            // It may have been executed.
+            Ok(Turn::Lead(_)) | Err(_) => Err(Diagnosis::of_lost_connection(Failure::busy(
+                "The group of the call has ended",
+            ))),
         }
     }
 
-    /// The only value of the only row.
-    async fn value<T>(&self, statement: Statement, parameters: Parameters<'_>) -> Result<T, Failure>
-    where
-        T: for<'r> postgres_types::FromSql<'r>,
-    {
-        let rows = self.rows(statement, parameters).await?;
-        let row = rows.first().ok_or_else(no_row)?;
-        column(row, 0)
+    async fn alone<C: GroupedCall>(
+        &self,
+        groups: &Groups<C>,
+        statement: Statement,
+        parameters: Parameters<'_>,
+    ) -> Result<Executed<C>, Diagnosis> {
+        let mut lease = self.lease(statement).await?;
+        groups.note(lease.connection().has_functions_of(VERSION));
+        self.run(lease, statement, parameters).await.map(Executed::Alone)
+    }
+
+    /// Counts calls that one of them sends to the node that has their partition.
+    fn count_at_owner(&self, lease: &Lease, calls: usize) {
+        self.database.count_at_owner(lease.node(), self.owner, calls);
     }
 
     /// Creates a table.
@@ -431,35 +470,78 @@ impl<'a> Session<'a> {
         self.retried(statement, attempt).await
     }
 
-    /// Runs one of the statements that write an entity, and returns its ETag.
+    /// Writes an entity, and returns its ETag.
     pub async fn write_entity(
         &self,
         statement: Statement,
         table: &str,
-        [partition_key, row_key]: [&str; 2],
+        keys: [&str; 2],
         properties: &PropertiesBuf,
         if_match: Option<&str>,
     ) -> Result<String, Failure> {
         let bag = BagParameter(properties);
+        let [partition_key, row_key] = &keys;
         let parameters: Parameters<'_> = match &if_match {
-            Some(tag) => &[&table, &partition_key, &row_key, &bag, tag],
-            None => &[&table, &partition_key, &row_key, &bag],
+            Some(tag) => &[&table, partition_key, row_key, &bag, tag],
+            None => &[&table, partition_key, row_key, &bag],
         };
-        let session = self.of_partition(table, partition_key)?;
-        session.value(statement, parameters).await
+        let etag = self
+            .write(statement, table, keys, Some(properties), if_match, parameters)
+            .await?;
+        etag.ok_or_else(no_row)
     }
 
     /// Deletes an entity whose ETag is this one, or any.
-    pub async fn delete_entity(
+    pub async fn delete_entity(&self, table: &str, keys: [&str; 2], if_match: &str) -> Result<(), Failure> {
+        let [partition_key, row_key] = &keys;
+        let parameters: Parameters<'_> = &[&table, partition_key, row_key, &if_match];
+        let statement = Statement::DeleteEntity;
+        self.write(statement, table, keys, None, Some(if_match), parameters)
+            .await
+            .map(drop)
+    }
+
+    /// Runs one of the statements that write an entity, in a group if many write at once. Returns the ETag.
+    async fn write(
         &self,
+        statement: Statement,
         table: &str,
-        partition_key: &str,
-        row_key: &str,
-        if_match: &str,
-    ) -> Result<(), Failure> {
-        let parameters: Parameters<'_> = &[&table, &partition_key, &row_key, &if_match];
-        let session = self.of_partition(table, partition_key)?;
-        session.rows(Statement::DeleteEntity, parameters).await.map(drop)
+        keys: [&str; 2],
+        properties: Option<&PropertiesBuf>,
+        if_match: Option<&str>,
+        parameters: Parameters<'_>,
+    ) -> Result<Option<String>, Failure> {
+        let session = self.of_partition(table, keys[0])?;
+        let is_small = PointWrite::is_small(keys, properties, if_match);
+        let action = match statement {
+            Statement::InsertEntity => Action::Insert,
+            Statement::ReplaceEntity => Action::Replace,
+            Statement::MergeEntity => Action::Merge,
+            Statement::InsertOrReplaceEntity => Action::InsertOrReplace,
+            Statement::InsertOrMergeEntity => Action::InsertOrMerge,
+            _ => Action::Delete,
+        };
+        let call = || PointWrite {
+            action,
+            keys: keys.map(str::to_owned),
+            properties: properties.cloned(),
+            if_match: if_match.map(str::to_owned),
+        };
+        let executed = session
+            .retried(statement, |session| async move {
+                let groups = session.groups_of_writes().filter(|_| is_small);
+                session.grouped(groups, table, call, statement, parameters).await
+            })
+            .await?;
+        match executed {
+            Executed::InGroup(etag) => Ok(etag),
+            Executed::Alone(_) if action == Action::Delete => Ok(None),
+            Executed::Alone(rows) => rows.first().map(|row| column(row, 0)).transpose(),
+        }
+    }
+
+    fn groups_of_writes(&self) -> Option<&'a Arc<Groups<PointWrite>>> {
+        self.database.writes().filter(|_| !self.is_at_first)
     }
 
     /// Runs the operations of an entity group transaction and returns their ETags.
@@ -477,19 +559,26 @@ impl<'a> Session<'a> {
 
     /// The entity with these keys: [`column`] 0 is its Timestamp, 1 its bag.
     pub async fn get_entity(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
-        let keys = [table, partition_key, row_key];
         let session = self.of_partition(table, partition_key)?;
-        let rows = session
-            .retried(Statement::GetEntity, |session| async move { session.read(keys).await })
+        let (statement, parameters): (_, Parameters<'_>) = (Statement::GetEntity, &[&table, &partition_key, &row_key]);
+        let call = || PointRead([partition_key, row_key].map(str::to_owned));
+        let executed = session
+            .retried(statement, |session| async move {
+                let groups = (!session.is_at_first).then(|| session.database.reads(session.endpoint, session.owner));
+                session.grouped(groups, table, call, statement, parameters).await
+            })
             .await?;
-        Ok(rows.into_iter().next())
+        Ok(match executed {
+            Executed::InGroup(row) => row,
+            Executed::Alone(rows) => rows.into_iter().next(),
+        })
     }
 
     /// The version of the entity with these keys: [`column`] 0 is its Timestamp.
     pub async fn get_version(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
-        let keys = [table, partition_key, row_key];
         let session = self.of_partition(table, partition_key)?;
-        let rows = session.rows(Statement::GetVersion, &parameters(&keys)).await?;
+        let parameters: Parameters<'_> = &[&table, &partition_key, &row_key];
+        let rows = session.rows(Statement::GetVersion, parameters).await?;
         Ok(rows.into_iter().next())
     }
 
@@ -548,6 +637,19 @@ pub trait PageSink {
     /// # Errors
     /// If the row is not as the sink expects it.
     fn row(&mut self, row: &Row) -> Result<ControlFlow<()>, Failure>;
+}
+
+/// Waits for the answer of a call, until the deadline or until another server is the primary.
+async fn answer<T>(
+    deadline: Instant,
+    call: impl Future<Output = T>,
+    superseded: impl Future<Output = ()>,
+) -> Result<T, NoAnswer> {
+    tokio::select! {
+        biased;
+        answer = timeout_at(deadline, call) => answer.map_err(|_| NoAnswer::Late),
+        () = superseded => Err(NoAnswer::Superseded),
+    }
 }
 
 /// Why a statement has no answer.
@@ -616,64 +718,49 @@ async fn end<T>(mut lease: Lease, result: Result<Result<T, tokio_postgres::Error
     Err(diagnosis)
 }
 
-/// The parameters of [`Statement::GetEntity`].
-fn parameters<'k>([table, partition_key, row_key]: &'k EntityAddress<'_>) -> [&'k (dyn ToSql + Sync); 3] {
-    [table, partition_key, row_key]
-}
-
-/// Reads a group of entities over one connection, and gives each its answer when it is there. The connection and the permit
-/// belong to the group and not to one of its reads, so no read waits for another one to end.
-async fn run_group(mut lease: Lease, permit: LeadPermit, group: Vec<WaitingRead>) {
-    let (keys, mut outcomes): (Vec<_>, Vec<_>) = group
-        .into_iter()
-        .map(|WaitingRead { keys, outcome }| (keys, Some(outcome)))
-        .unzip();
-    let keys: Vec<EntityAddress<'_>> = keys.iter().map(|keys| keys.each_ref().map(String::as_str)).collect();
-    let all: Vec<_> = keys.iter().map(parameters).collect();
-    let (mut connection_lost, mut node_lost) = (false, None);
-    let is_standby = lease.node().is_standby();
-    let take = |number: usize, result: Result<Vec<Row>, tokio_postgres::Error>| {
-        let result = result.map_err(|error| {
-            let mut diagnosis = Diagnosis::of(&error);
-            if is_standby {
-                diagnosis.at_a_standby();
-            }
-            connection_lost |= diagnosis.connection_lost;
-            node_lost = node_lost.take().or_else(|| diagnosis.node_lost.clone());
-            diagnosis
-        });
-        if let Some(outcome) = outcomes.get_mut(number).and_then(Option::take) {
-            // It may not wait any more.
-            drop(outcome.send(GroupedAnswer::Answer(result)));
-        }
-    };
+/// Executes a group over one connection, and gives each call its outcome. The connection and the permit belong to the
+/// group and not to one of its calls, so it ends as it would if a request ended before it.
+async fn run_group<C: GroupedCall>(mut lease: Lease, permit: LeadPermit<C>, table: String, group: Vec<Waiting<C>>) {
+    let deadline = group
+        .iter()
+        .map(|waiting| waiting.deadline)
+        .max()
+        .unwrap_or_else(Instant::now);
     let result = {
-        let call = pin!(lease.connection().query_each(Statement::GetEntity, &all, take));
-        timeout(GROUP_TIME, call).await
+        let [first, second] = C::arrays(&group);
+        let parameters: [&(dyn ToSql + Sync); 3] = [&table, &*first, &*second];
+        let superseded = lease.superseded();
+        let call = pin!(lease.connection().query(C::STATEMENT, &parameters, None));
+        answer(deadline, call, superseded).await
     };
-    // The reads without an answer go alone now.
-    drop(outcomes);
+    let is_undone = matches!(&result, Ok(Err(error)) if Diagnosis::is_undone(error));
+    let outcomes = match end(lease, result).await {
+        // PostgreSQL has committed.
+        Ok(rows) => {
+            let outcomes = C::outcomes(rows, group.len());
+            permit.ended(outcomes.iter().flatten().count());
+            outcomes
+        }
+        Err(_) if is_undone || C::STATEMENT.effect() == Effect::Reads => {
+            permit.ended(0);
+            group.iter().map(|_| None).collect()
+        }
+        Err(diagnosis) => group.iter().map(|_| Some(Err(diagnosis.clone()))).collect(),
+    };
     drop(permit);
-    let of_all = match result {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(Diagnosis::of(&error)),
-        Err(_) => Some(cancel(&mut lease).await),
-    };
-    if let Some(diagnosis) = of_all {
-        connection_lost |= diagnosis.connection_lost;
-        node_lost = node_lost.or(diagnosis.node_lost);
-    }
-    if let Some(problem) = node_lost {
-        lease.leave_out(problem);
-    }
-    if connection_lost {
-        lease.discard();
+    for (waiting, outcome) in group.into_iter().zip(outcomes) {
+        waiting.end(outcome);
     }
 }
 
 /// Cancels what a connection is running, because its time is over: the next user must not wait for it.
 async fn cancel(lease: &mut Lease) -> Diagnosis {
     Box::pin(lease.cancel()).await;
+    late()
+}
+
+/// The diagnosis of a statement that may still be executed when the time of its request is over.
+fn late() -> Diagnosis {
     Diagnosis::of_lost_connection(Failure::timed_out("The request's own time limit has passed"))
 }
 
@@ -686,15 +773,6 @@ pub fn check_table_name(name: &str) -> Result<(), Error> {
         Err(error @ (Error::TableNameInvalid | Error::TableNameLength)) => Err(error),
         _ => Ok(()),
     }
-}
-
-/// A value of a row.
-///
-/// # Errors
-/// `InternalError` if it has another type: then the extension has another version.
-pub fn column<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Failure> {
-    row.try_get(index)
-        .map_err(|error| Failure::internal(with_sources(&error)))
 }
 
 fn json(rows: &[Row]) -> Result<String, Failure> {

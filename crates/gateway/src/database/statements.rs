@@ -142,6 +142,12 @@ statements! {
     GetVersion, Any, Reads,
         "SELECT e.\"timestamp\" FROM table_service.get_entity(\
          $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, 'PartitionKey'::pg_catalog.text) AS e";
+    GetEntitiesByKeys, Any, Reads,
+        "SELECT e.\"timestamp\", e.properties, e.index FROM table_service.get_entities_by_keys(\
+         $1::pg_catalog.text, $2::pg_catalog.text[], $3::pg_catalog.text[], NULL::pg_catalog.text) AS e";
+    WriteEntities, Any, Writes,
+        "SELECT w.index, w.outcome, w.etag, w.sqlstate, w.message, w.hint FROM table_service.write_entities(\
+         $1::pg_catalog.text, $2::pg_catalog.text[], $3::table_service.batch_operation[]) AS w";
     QueryChangeFeeds, First, Writes,
         "SELECT f.feed_name, f.retained_bytes, f.wal_status FROM table_service.query_change_feeds() AS f";
     QueryExpiry, First, Reads,

@@ -189,7 +189,7 @@ impl Metrics {
         held.set(i64::try_from(held_bytes).unwrap_or(i64::MAX));
 
         let (up, size, in_use, waiting) = (gauges(), gauges(), gauges(), gauges());
-        let (timeouts, at_owner): (Family<NodeLabels, Counter>, Family<NodeLabels, Counter>) = Default::default();
+        let [timeouts, at_owner, grouped] = <[Family<NodeLabels, Counter>; 3]>::default();
         let (primary, serving) = (gauges(), gauges());
         let lag: Family<NodeLabels, Gauge<f64, AtomicU64>> = Family::default();
         let last_sync: Family<Labels<1, String>, Gauge> = Family::default();
@@ -204,6 +204,7 @@ impl Metrics {
                 set(&waiting, &labels, status.waiting);
                 timeouts.get_or_create(&labels).inc_by(status.timeouts);
                 at_owner.get_or_create(&labels).inc_by(status.at_owner);
+                grouped.get_or_create(&labels).inc_by(status.grouped_writes);
             }
             for (host, is_primary) in database.nodes().flat_map(|node| node.hosts()) {
                 set(&primary, &labels(host), usize::from(is_primary));
@@ -251,6 +252,7 @@ impl Metrics {
             pool_waiting, "Requests that wait for a connection", waiting;
             pool_timeouts, "Requests that waited for a connection in vain", timeouts;
             requests_at_owner, "Requests that were sent to the node that has their partition", at_owner;
+            grouped_writes, "Writes that shared a transaction with those of other requests", grouped;
             hot_partition_requests, "Requests to the partitions that are requested most now: those of about the last 90 seconds", hot;
             table_requests, "Requests of a table that were permitted and well-formed", self.of_tables();
             // Only an emulator has them.

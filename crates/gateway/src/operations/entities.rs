@@ -208,7 +208,7 @@ pub async fn delete(context: &Context<'_>, address: &EntityAddress) -> Result<Re
     context.grant.permits_key(partition_key, row_key)?;
     context
         .session
-        .delete_entity(table, partition_key, row_key, if_match)
+        .delete_entity(table, [partition_key, row_key], if_match)
         .await?;
     Ok(Reply::no_content())
 }

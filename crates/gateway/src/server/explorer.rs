@@ -49,6 +49,7 @@ impl ExplorerDatabases {
                 timeout: TIME,
                 statement_timeout: TIME,
                 filter_dialect: account.filter_dialect,
+                write_groups: false,
             };
             let mut database = account.database.clone();
             database.add_options(SETTINGS);

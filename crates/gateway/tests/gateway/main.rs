@@ -17,6 +17,7 @@ mod faults;
 mod feeds;
 mod gateway;
 mod grafana;
+mod groups;
 mod hostile;
 mod http;
 mod memory;

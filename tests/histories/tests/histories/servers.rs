@@ -38,6 +38,27 @@ fn one_order_explains_what_clients_of_a_table_with_an_expiry_saw() {
     all_seeds(&service);
 }
 
+/// With so many clients writes of several partitions share transactions.
+#[test]
+fn one_order_explains_what_clients_saw_whose_writes_share_transactions() {
+    let service = Service::start(&[], 1);
+    let size = Size {
+        clients: 36,
+        partitions: 18,
+        ..Size::default()
+    };
+    let mut grouped = 0.0;
+    for seed in seeds() {
+        match run(&service, seed, &size) {
+            Ok(summary) => println!("{summary}"),
+            Err(problem) => panic!("{problem}\nAgain: SEED={seed}"),
+        }
+        grouped += service.grouped_writes();
+    }
+    println!("{grouped} writes shared a transaction");
+    assert!(grouped > 0.0);
+}
+
 /// What was acknowledged by a primary that is lost is there after a promotion, and nothing was executed twice.
 #[test]
 fn one_order_explains_what_clients_saw_of_a_promotion() {
