@@ -8,6 +8,7 @@
 #   setup.sh packages what `make packages` needs: the build tools, Debian's tools for packages, and the headers of a PostgreSQL
 #   setup.sh emulator what `make emulator` needs
 #   setup.sh images   what makes container images of the packages
+#   setup.sh arm64    qemu, and the tools that make a system with compilers for arm64
 #   setup.sh rust     a compiler and a linker, for what needs no PostgreSQL
 #   setup.sh sdks     Python and Node.js, which the tests with the Azure SDKs run in
 #   setup.sh browser  Node.js and Chromium, which the tests of the explorer run in
@@ -29,7 +30,7 @@ want=${1:-$PG}
 # Who builds and installs by hand has no use for cargo-pgrx.
 cargo_pgrx_is_used=yes
 if [[ ${2:-} == run || ! $want =~ ^[0-9]+$ ]]; then cargo_pgrx_is_used=no; fi
-[[ $want =~ ^(tools|packages|emulator|images|sdks|browser|rust)$ ]] || check_pg "$want"
+[[ $want =~ ^(tools|packages|emulator|images|arm64|sdks|browser|rust)$ ]] || check_pg "$want"
 
 say() { printf '\033[1m==\033[0m %s\n' "$*"; }
 die() {
@@ -181,6 +182,12 @@ missing_packages() {
   fi
   if [[ $want == images ]]; then
     need mmdebstrap buildah
+    return
+  fi
+  if [[ $want == arm64 ]]; then
+    need mmdebstrap
+    has qemu-aarch64-static || echo qemu-user-static
+    has aarch64-linux-gnu-gcc || printf '%s\n' gcc-aarch64-linux-gnu libc6-dev-arm64-cross
     return
   fi
   has cc || echo gcc
@@ -412,7 +419,7 @@ register_with_pgrx() {
 }
 
 main() {
-  [[ ${CHECK:-} == 1 || $want == sdks || $want == browser || $want == images ]] || check_rust
+  [[ ${CHECK:-} == 1 || $want =~ ^(sdks|browser|images|arm64)$ ]] || check_rust
   allow_clusters
   choose_source
   if [[ $want == packages ]]; then choose_headers; fi

@@ -120,6 +120,11 @@ enum Task {
     },
     /// Tables on a Citus cluster, which it builds
     Citus(citus_tests::Options),
+    /// The extension and the programs for arm64, under qemu (root)
+    Arm64 {
+        /// Only these golden tests
+        files: Vec<String>,
+    },
     /// The manifests of deploy/kubernetes, and the image of the extension as CloudNativePG uses it
     Kubernetes,
     /// What the container images start, without an engine, and what others can reach of it (root)
@@ -201,6 +206,7 @@ const GROUPS: [(&str, &[Duration]); 5] = [
             ("test-images", "minutes"),
             ("containers", "a minute"),
             ("kubernetes", "a minute"),
+            ("arm64", "an hour"),
         ],
     ),
 ];
@@ -283,16 +289,13 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Drivers => drivers::drivers(pg),
         Task::Pgbouncer { program } => requests::pgbouncer(pg, &program),
         Task::Citus(options) => citus_tests::citus(pg, &options),
+        Task::Arm64 { files } => scripts::script(&load()?, "tests/arm64.sh", &files),
         Task::Kubernetes => requests::kubernetes(pg),
         Task::Containers => requests::containers(pg),
         Task::Pgspot => requests::pgspot(pg),
         Task::Workflows => requests::workflows(pg),
         Task::Licences => requests::licences(pg),
-        Task::TestPackages { release } => {
-            let environment = load()?;
-            scripts::script(&environment, "packaging/test.sh", release.as_slice())?;
-            scripts::script(&environment, "packaging/test_bundle.sh", &[])
-        }
+        Task::TestPackages { release } => scripts::test_packages(&load()?, release.as_slice()),
         Task::Images { release } => scripts::script(&load()?, "packaging/image.sh", release.as_slice()),
         Task::TestImages => scripts::script(&load()?, "packaging/test_images.sh", &[]),
         Task::Cold(options) => scripts::cold(&load()?, &options),

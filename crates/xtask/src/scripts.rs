@@ -24,6 +24,12 @@ pub fn cold(environment: &Environment, options: &Cold) -> Result {
     run(cold.args(options.check.then_some("--check")).args(&options.states))
 }
 
+/// The packages in bare systems, of a release of Debian if one is given.
+pub fn test_packages(environment: &Environment, release: &[String]) -> Result {
+    script(environment, "packaging/test.sh", release)?;
+    script(environment, "packaging/test_bundle.sh", &[])
+}
+
 /// A script with its arguments.
 pub fn script(environment: &Environment, path: &str, arguments: &[String]) -> Result {
     run(environment.command(path).args(arguments))

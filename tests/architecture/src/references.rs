@@ -169,7 +169,8 @@ pub fn commands(
     tasks: &BTreeSet<String>,
     targets: &BTreeSet<String>,
 ) -> Result<Vec<(usize, String)>, String> {
-    let command = Regex::new(r"cargo xtask( [a-z][a-z-]*)|`make( [a-z][a-z-]*)").map_err(|error| error.to_string())?;
+    let command =
+        Regex::new(r"cargo xtask( [a-z][a-z0-9-]*)|`make( [a-z][a-z-]*)").map_err(|error| error.to_string())?;
     let mut findings = Vec::new();
     for (number, line) in text.lines().enumerate() {
         for found in command.captures_iter(line) {

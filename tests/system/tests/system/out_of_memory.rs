@@ -212,7 +212,8 @@ impl Server {
         let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
         let (library, control) = (path("fail_allocations.so"), path("control"));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/fail_allocations.c");
-        let compiled = Command::new("cc")
+        // The server may be one for another architecture.
+        let compiled = Command::new(std::env::var_os("CC_OF_SERVER").unwrap_or_else(|| "cc".into()))
             .args(["-O2", "-fPIC", "-shared", "-fno-builtin", "-o", &library])
             .arg(source)
             .status()
