@@ -297,7 +297,9 @@ fn a_schema_with_objects_of_others_is_not_upgraded() {
 
 #[test]
 fn an_upgrade_names_the_tables_that_have_one_name() {
-    for version in releases() {
+    // Since 0.5.0 nobody can make such tables.
+    let before = |version: &String| version.as_str() < "0.5.0";
+    for version in releases().into_iter().filter(before) {
         let db = Database::empty();
         let session = db.session("superuser");
         session.run(&format!("CREATE EXTENSION table_service VERSION '{version}'"));
