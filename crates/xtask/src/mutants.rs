@@ -69,11 +69,12 @@ const SYSTEM_TESTS: [&str; 15] = [
 ];
 
 /// The tests of a gateway with a server that do.
-const GATEWAY_TESTS: [&str; 18] = [
+const GATEWAY_TESTS: [&str; 19] = [
     "access::a_request_concerns",
     "explorer::",
     "groups::",
     "memory::",
+    "nodes::",
     "hostile::a_page_whose",
     "failover::a_name_that_leads",
     "failover::a_primary_that_is_set_to_read_only",

@@ -11,7 +11,7 @@ use table_service_model::filter::Dialect;
 use super::bearer::Bearer;
 use super::cors::CorsRules;
 use crate::config::{AccountConfig, Config};
-use crate::database::{Database, Node, PoolSettings, Secondary};
+use crate::database::{Database, Membership, Node, PoolSettings, Secondary};
 
 /// An account with its database.
 pub struct Tenant {
@@ -50,10 +50,14 @@ impl Tenants {
                 Arc::new(Secondary::new(names, config.max_staleness))
             });
             let problem = |problem: String| format!("the database of the account {name}: {problem}");
-            let node =
-                |url: &DatabaseUrl| Node::new(url.clone(), settings, certificates, secondary.clone()).map_err(problem);
-            let others = account.other_databases.iter().map(node).collect::<Result<_, _>>()?;
-            let mut database = Database::new(node(&account.database)?, others);
+            let node = |url: &DatabaseUrl, membership| {
+                Node::new(url.clone(), settings, certificates, secondary.clone(), membership).map_err(problem)
+            };
+            let others = account.other_databases.iter();
+            let others = others
+                .map(|url| node(url, Membership::unknown()))
+                .collect::<Result<_, _>>()?;
+            let mut database = Database::new(node(&account.database, Membership::First)?, others);
             if let Some(secondary) = &secondary {
                 let standby = |(index, url): (usize, &DatabaseUrl)| {
                     Node::standby(url.clone(), settings, certificates, secondary.clone(), index).map_err(problem)

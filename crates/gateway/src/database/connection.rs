@@ -361,6 +361,8 @@ pub struct Connector {
     /// Its number among several servers.
     number: usize,
     pub is_standby: bool,
+    /// Whether each connection has to know which server it leads to.
+    probes: bool,
     /// Whether the log has the warning about the server's version.
     told: Once,
     some_have_grown: Arc<AtomicBool>,
@@ -373,6 +375,7 @@ impl Connector {
             server,
             number: 0,
             is_standby: false,
+            probes: false,
             told: Once::new(),
             some_have_grown,
         }
@@ -391,6 +394,12 @@ impl Connector {
         self.of_several(0)
     }
 
+    /// For a server that must be a member of a cluster. Each of its connections knows which server it leads to.
+    pub fn that_probes(mut self) -> Connector {
+        self.probes = true;
+        self
+    }
+
     /// Returns the name of the server, for logs.
     pub fn name(&self) -> &str {
         &self.server.name
@@ -398,7 +407,7 @@ impl Connector {
 
     /// A new connection, over which the server was asked for the extension.
     pub async fn open(&self) -> Result<Connection, String> {
-        self.open_one(false, |_| true).await
+        self.open_one(self.probes, |_| true).await
     }
 
     /// Does the same, and probes the server. If the name has several addresses, one whose server is accepted is preferred.

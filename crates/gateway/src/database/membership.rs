@@ -3,8 +3,66 @@
 //! The settings name the nodes, and a node can leave its cluster. It may then have no tables, or tables of its own, and what it
 //! says of them is wrong. So the catalogs of the first node and of the node itself decide, again and again.
 
+use std::time::{Duration, Instant};
+
 use table_service_model::replication::Timeline;
 use tokio_postgres::Row;
+
+/// The time for which a node is a member after it was asked. Later it may have left its cluster.
+const CONFIRMED_FOR: Duration = Duration::from_secs(10);
+
+/// Whether a node has the tables of the first node.
+#[derive(Debug)]
+pub enum Membership {
+    /// It is the first node, whose catalogs say which servers there are. So is a single node.
+    First,
+    /// It was a member when it was asked.
+    Confirmed { identity: Identity, at: Instant },
+    /// Why it is not asked.
+    Unconfirmed(String),
+}
+
+impl Membership {
+    /// That of a node which nobody has asked yet.
+    pub fn unknown() -> Membership {
+        Membership::Unconfirmed("it is not known yet whether it is a member".to_owned())
+    }
+
+    /// Returns whether the node may be asked now.
+    pub fn is_current(&self) -> bool {
+        match self {
+            Membership::First => true,
+            Membership::Confirmed { at, .. } => at.elapsed() < CONFIRMED_FOR,
+            Membership::Unconfirmed(_) => false,
+        }
+    }
+
+    /// Why the node may not be asked now, if so.
+    pub fn why_not(&self) -> Option<String> {
+        match self {
+            Membership::Unconfirmed(problem) => Some(problem.clone()),
+            _ if self.is_current() => None,
+            _ => Some(format!(
+                "it has not told its identity for {} s",
+                CONFIRMED_FOR.as_secs()
+            )),
+        }
+    }
+
+    /// Returns whether the server of a connection, with its timeline and the OID of the database, is the member.
+    ///
+    /// # Errors
+    /// Why the node may not be asked now.
+    pub fn has(&self, server: Option<(Timeline, u32)>) -> Result<bool, String> {
+        match self.why_not() {
+            Some(problem) => Err(problem),
+            None => Ok(match self {
+                Membership::Confirmed { identity, .. } => server == Some((identity.timeline, identity.database)),
+                Membership::First | Membership::Unconfirmed(_) => true,
+            }),
+        }
+    }
+}
 
 /// A server, as its own catalogs describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,6 +197,27 @@ mod tests {
             cluster: None,
             ..server(0)
         }
+    }
+
+    #[test]
+    fn a_member_is_one_server_and_only_for_a_while() {
+        let (identity, other) = (server(1), server(2));
+        let at = |at| Membership::Confirmed {
+            identity: identity.clone(),
+            at,
+        };
+        let of = |server: &Identity| Some((server.timeline, server.database));
+        let now = Instant::now();
+        assert_eq!(at(now).has(of(&identity)), Ok(true));
+        for elsewhere in [of(&other), None] {
+            assert_eq!(at(now).has(elsewhere), Ok(false));
+            assert_eq!(Membership::First.has(elsewhere), Ok(true));
+        }
+        let old = at(now.checked_sub(CONFIRMED_FOR).unwrap());
+        assert!(!old.is_current());
+        let problem = old.has(of(&identity)).unwrap_err();
+        assert_eq!(problem, "it has not told its identity for 10 s");
+        assert!(Membership::unknown().has(of(&identity)).is_err());
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod types;
 mod version;
 
 pub use error::column;
+pub use membership::Membership;
 pub use node::{Node, NodeStatus, PoolSettings};
 pub use nodes::{Database, Endpoint};
 pub use session::{ChangeFeed, Page, PageSink, Session, Swept, check_table_name};

@@ -15,7 +15,7 @@ use super::failover::Failover;
 use super::grouped_calls::{PointRead, PointWrite};
 use super::groups::Groups;
 use super::manager::{Manager, Reach, Refusal, STANDBY_TRIES, Superseded};
-use super::membership::Identity;
+use super::membership::{Identity, Membership};
 use super::probe::Probe;
 use super::probing::keep_probing;
 use super::standbys::Secondary;
@@ -83,8 +83,7 @@ struct Presence {
     /// Why it is away, if so.
     problem: Option<String>,
     told_away: Reminder,
-    /// Why it is not asked although it can be reached, if so: it is not known to have the tables of the first node.
-    stranger: Option<String>,
+    membership: Membership,
     told_stranger: Reminder,
     /// The next pause before an attempt to reach it.
     pause: Duration,
@@ -104,6 +103,7 @@ struct CountedStatement(Arc<Node>);
 
 impl Node {
     /// The database of a URL. If this has several hosts, or if standbys follow it, it is always the primary among them.
+    /// A node that must be a member is not asked until it is known to be one.
     ///
     /// # Errors
     /// For `sslmode=require` without certificates.
@@ -112,13 +112,18 @@ impl Node {
         settings: PoolSettings,
         certificates: &Certificates,
         secondary: Option<Arc<Secondary>>,
+        membership: Membership,
     ) -> Result<Arc<Node>, String> {
         let name = url.name();
         let some_have_grown = Arc::<AtomicBool>::default();
         let mut servers = prepare(url, settings, certificates)?;
         let reach = match servers.pop() {
             Some(only) if servers.is_empty() && secondary.is_none() => {
-                Reach::Server(Box::new(Connector::new(only, some_have_grown.clone())))
+                let connector = Connector::new(only, some_have_grown.clone());
+                Reach::Server(Box::new(match membership {
+                    Membership::First => connector,
+                    Membership::Confirmed { .. } | Membership::Unconfirmed(_) => connector.that_probes(),
+                }))
             }
             last => {
                 let servers = servers.into_iter().chain(last).enumerate();
@@ -126,7 +131,7 @@ impl Node {
                 Reach::Primary(Failover::new(servers.map(connector).collect(), secondary))
             }
         };
-        Node::with_pool(name, Manager::new(reach, some_have_grown), settings)
+        Node::with_pool(name, Manager::new(reach, some_have_grown), settings, membership)
     }
 
     /// A standby of an account, one of those in `secondary`.
@@ -152,11 +157,16 @@ impl Node {
             index,
             silent: Mutex::default(),
         };
-        Node::with_pool(name, Manager::new(reach, some_have_grown), settings)
+        Node::with_pool(name, Manager::new(reach, some_have_grown), settings, Membership::First)
     }
 
     /// Makes the pool. It connects when a connection is needed.
-    fn with_pool(name: String, manager: Manager, settings: PoolSettings) -> Result<Arc<Node>, String> {
+    fn with_pool(
+        name: String,
+        manager: Manager,
+        settings: PoolSettings,
+        membership: Membership,
+    ) -> Result<Arc<Node>, String> {
         let pool = Pool::builder(manager)
             .max_size(settings.size)
             .wait_timeout(Some(settings.timeout))
@@ -179,7 +189,7 @@ impl Node {
             presence: Mutex::new(Presence {
                 problem: None,
                 told_away: Reminder::default(),
-                stranger: None,
+                membership,
                 told_stranger: Reminder::default(),
                 pause: Duration::ZERO,
                 back: Instant::now(),
@@ -232,14 +242,31 @@ impl Node {
     /// A connection for one statement.
     pub async fn connection(self: &Arc<Self>) -> Result<Lease, Refusal> {
         let load = CountedStatement::begin(self.clone());
-        match self.pool.get().await {
-            Ok(object) => Ok(Lease { object, load }),
-            Err(PoolError::Timeout(TimeoutType::Wait)) => {
-                self.timeouts.fetch_add(1, Ordering::Relaxed);
-                Err(Refusal::Busy)
+        loop {
+            let object = match self.pool.get().await {
+                Ok(object) => object,
+                Err(PoolError::Timeout(TimeoutType::Wait)) => {
+                    self.timeouts.fetch_add(1, Ordering::Relaxed);
+                    return Err(Refusal::Busy);
+                }
+                Err(PoolError::Backend(refusal)) => return Err(refusal),
+                Err(error) => return Err(Refusal::Away(error.to_string())),
+            };
+            match self.leads_to_member(&object) {
+                Ok(true) => return Ok(Lease { object, load }),
+                // Another server has got the address of the one that was checked, or had it before.
+                Ok(false) => {
+                    let is_new = Object::metrics(&object).recycled.is_none();
+                    drop(Object::take(object));
+                    if is_new {
+                        self.ask_anew();
+                        return Err(Refusal::Unfit(
+                            "its address leads to a server that was not checked yet".to_owned(),
+                        ));
+                    }
+                }
+                Err(problem) => return Err(Refusal::Unfit(problem)),
             }
-            Err(PoolError::Backend(refusal)) => Err(refusal),
-            Err(error) => Err(Refusal::Away(error.to_string())),
         }
     }
 
@@ -261,36 +288,69 @@ impl Node {
     /// Returns whether it is left out, because it is away or a stranger.
     pub fn is_away(&self) -> bool {
         let presence = self.presence.lock();
-        presence.problem.is_some() || presence.stranger.is_some()
+        presence.problem.is_some() || !presence.membership.is_current()
     }
 
     /// Why it is left out, if so.
     pub fn why_out(&self) -> Option<String> {
         let presence = self.presence.lock();
-        presence.problem.clone().or_else(|| presence.stranger.clone())
+        presence.problem.clone().or_else(|| presence.membership.why_not())
     }
 
-    /// Why it is not asked although it can be reached, if so.
+    /// Why it is not asked although it can be reached, if so: it is not known to have the tables of the first node.
     pub fn stranger(&self) -> Option<String> {
-        self.presence.lock().stranger.clone()
+        self.presence.lock().membership.why_not()
     }
 
-    /// Takes whether it has the tables of the first node, or why not.
-    pub fn judge(&self, verdict: Result<(), String>) {
+    /// Takes its identity and the time of the question, if it has the tables of the first node, or why it is not asked.
+    pub fn judge(&self, verdict: Result<(Identity, Instant), String>) {
         let mut presence = self.presence.lock();
         match &verdict {
             Err(problem) if presence.told_stranger.is_due(problem) => {
                 tracing::warn!(node = self.name, problem, "the node is no member, and is not asked");
             }
-            Ok(()) if presence.told_stranger.end() => tracing::info!(node = self.name, "the node is a member again"),
+            Ok(_) if presence.told_stranger.end() => tracing::info!(node = self.name, "the node is a member again"),
             _ => {}
         }
-        presence.stranger = verdict.err();
+        presence.membership = match verdict {
+            Ok((identity, at)) => Membership::Confirmed { identity, at },
+            Err(problem) => {
+                self.ask_anew();
+                Membership::Unconfirmed(problem)
+            }
+        };
     }
 
-    /// Does not ask the node until it is known whether it is a member.
-    pub fn doubt(&self, problem: String) {
-        self.presence.lock().stranger = Some(problem);
+    /// Closes the separate connection, so that the next check asks the server that has the address now.
+    fn ask_anew(&self) {
+        if let Ok(mut aside) = self.aside.try_lock() {
+            *aside = None;
+        }
+    }
+
+    /// Takes why the node does not tell its identity. It is a member until the time for that is over. Then the log has
+    /// the reason, unless it has it already because the node is away.
+    pub fn did_not_answer(&self, problem: &str) {
+        let mut presence = self.presence.lock();
+        if presence.membership.is_current() {
+            return;
+        }
+        let problem = format!("it does not tell its identity: {problem}");
+        if presence.problem.is_none() && presence.told_stranger.is_due(&problem) {
+            tracing::warn!(node = self.name, problem, "the node is not asked");
+        }
+        presence.membership = Membership::Unconfirmed(problem);
+    }
+
+    /// Returns whether a connection leads to the server that was found to be a member.
+    ///
+    /// # Errors
+    /// Why the node is not asked now.
+    fn leads_to_member(&self, connection: &Connection) -> Result<bool, String> {
+        let server = connection
+            .last_probe
+            .map(|(probe, _)| (probe.status.timeline, probe.database));
+        self.presence.lock().membership.has(server)
     }
 
     /// Leaves the node out until it can be reached again. One task tries that, at once, and then after growing pauses.
@@ -477,7 +537,8 @@ impl Lease {
 
     /// Returns whether it may be used for a statement that begins now.
     pub fn is_right(&self) -> bool {
-        self.node().pool.manager().is_right(&self.object)
+        let node = self.node();
+        node.pool.manager().is_right(&self.object) && node.leads_to_member(&self.object) == Ok(true)
     }
 
     /// Closes the connection instead of giving it back.

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use table_service_model::partition_hash::partition_hash;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::grouped_calls::{PointRead, PointWrite};
 use super::groups::Groups;
 use super::manager::Refusal;
-use super::membership::check;
+use super::membership::{Identity, check};
 use super::node::{Lease, Node};
 use super::shard_maps::ShardMaps;
 use super::standbys::{Secondary, StandbyStatus};
@@ -20,6 +20,8 @@ use crate::failure::Failure;
 
 /// The time between two checks of a node.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The time that an answer of a node may take. Checks of a member are never so late that it is none.
+const CHECK_TIME: Duration = Duration::from_secs(3);
 
 /// The database of an account.
 pub struct Database {
@@ -49,11 +51,8 @@ pub enum Endpoint {
 }
 
 impl Database {
-    /// Makes the database of these nodes. The others are not asked until they are known to be members.
+    /// Makes the database of these nodes. The others must be members.
     pub fn new(first: Arc<Node>, others: Vec<Arc<Node>>) -> Database {
-        for node in &others {
-            node.doubt("it is not known yet whether it is a member".to_owned());
-        }
         Database {
             first,
             others,
@@ -240,27 +239,35 @@ fn is_among(nodes: &[&Arc<Node>], node: &Arc<Node>) -> bool {
     nodes.iter().any(|other| Arc::ptr_eq(node, other))
 }
 
+/// Asks a node for its identity. A node that does not answer delays no check of others.
+async fn ask(node: &Node) -> Result<Identity, String> {
+    let asking = timeout(CHECK_TIME, node.identity());
+    asking.await.unwrap_or_else(|_| Err("it does not answer".to_owned()))
+}
+
 /// Checks a node as long as the process runs. The result is there when it was checked once.
 fn keep_checking(first: Arc<Node>, node: Arc<Node>) -> oneshot::Receiver<()> {
     let (sender, once) = oneshot::channel();
     tokio::spawn(async move {
         let mut sender = Some(sender);
         // What the node was when it was a member.
-        let mut confirmed = None;
+        let mut confirmed: Option<Identity> = None;
         loop {
-            if let Ok(identity) = node.identity().await {
-                match first.identity().await {
+            let begun = Instant::now();
+            match ask(&node).await {
+                Ok(identity) => match ask(&first).await {
                     Ok(of_first) => {
                         let checked = check(&of_first, &identity);
-                        confirmed = checked.is_ok().then_some(identity);
-                        node.judge(checked);
+                        confirmed = checked.is_ok().then(|| identity.clone());
+                        node.judge(checked.map(|()| (identity, begun)));
                     }
                     // The first node is away, and nobody can change the cluster meanwhile.
-                    Err(_) if confirmed.as_ref() == Some(&identity) => {}
-                    Err(problem) => {
-                        node.doubt(format!("the first node does not say whether it is a member: {problem}"))
-                    }
-                }
+                    Err(_) if confirmed.as_ref() == Some(&identity) => node.judge(Ok((identity, begun))),
+                    Err(problem) => node.judge(Err(format!(
+                        "the first node does not say whether it is a member: {problem}"
+                    ))),
+                },
+                Err(problem) => node.did_not_answer(&problem),
             }
             if let Some(sender) = sender.take() {
                 // The receiver is gone if the gateway does not start.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
 use crate::config::{Config, ExplorerMode};
-use crate::database::{Node, Parameters, PoolSettings, query_text};
+use crate::database::{Membership, Node, Parameters, PoolSettings, query_text};
 use crate::failure::Failure;
 use crate::limits::shares::Shares;
 
@@ -58,7 +58,7 @@ impl ExplorerDatabases {
             }
             database.set_application_name("table-service-explorer");
             let name = account.account.name().to_owned();
-            let node = Node::new(database, settings, certificates, None)
+            let node = Node::new(database, settings, certificates, None, Membership::First)
                 .map_err(|problem| format!("the database of the account {name}: {problem}"))?;
             nodes.push(node);
             let public_key = account.has_public_key.then_some(DEVELOPMENT_KEY);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use raw_http::{Answer, Client};
-use system_tests::{Database, Session, wait_until};
+use system_tests::{Cluster as Server, Database, Session, wait_until};
 
 use crate::gateway::{Gateway, program, url};
 use crate::way::{Passage, Way};
@@ -342,6 +342,15 @@ impl Cluster {
         }
     }
 
+    fn is_up(&self) -> bool {
+        let node = format!(
+            "table_service_node_up{{account=\"devstoreaccount1\",node=\"{}/{}\"}}",
+            self.way.address(),
+            self.databases[1].name()
+        );
+        self.gateway.metric(&node).unwrap() == 1.0
+    }
+
     fn at_owner(&self) -> f64 {
         let metrics = self.gateway.admin("/metrics").expect(200);
         let lines = metrics.text().lines();
@@ -428,6 +437,64 @@ fn a_node_that_has_left_the_cluster_is_not_asked() {
     cluster.wait_until_read_from(&PARTITIONS[1], 1);
     cluster.change(0, "UPDATE pg_catalog.pg_dist_node SET isactive = groupid = 0");
     cluster.wait_until_it_is_out("the cluster of the first node does not use it: pg_dist_node");
+}
+
+#[test]
+fn a_node_that_does_not_tell_its_identity_is_not_asked() {
+    let cluster = Cluster::start();
+    cluster.wait_until_read_from(&PARTITIONS[1], 1);
+    // Its connections are open, and serve requests.
+    cluster.change(1, "ALTER TABLE pg_catalog.pg_dist_node RENAME nodename TO gone");
+    wait_until("the node is not asked any more", || !cluster.is_up());
+    for key in PARTITIONS.iter().flatten() {
+        assert_eq!(cluster.server_of(key), 0);
+    }
+    wait_until("the reason is told", || {
+        let ready = cluster.gateway.admin("/ready").expect(200);
+        ready.text().contains("not asked: it does not tell its identity: ")
+    });
+    cluster.gateway.waits_for_log("the node is not asked");
+    cluster.change(1, "ALTER TABLE pg_catalog.pg_dist_node RENAME gone TO nodename");
+    cluster.wait_until_read_from(&PARTITIONS[1], 1);
+}
+
+/// Another server gets the address of a member, whose connections stay open.
+#[test]
+fn a_server_that_was_not_checked_is_not_asked() {
+    let cluster = Cluster::start();
+    cluster.wait_until_read_from(&PARTITIONS[1], 1);
+    let (name, other) = (cluster.databases[1].name(), Server::start(&[]));
+    other.session().run(&format!("CREATE DATABASE {name}"));
+    let stranger = other.try_session(name, "postgres", "stranger").unwrap();
+    stranger.run("CREATE EXTENSION table_service");
+    pose_as_server(&stranger, 7);
+    let [_, [key, _]] = PARTITIONS;
+    stranger.run(&format!(
+        "SELECT table_service.insert_entity('Things', '{key}', 'r', '{{\"Server\": 7}}')"
+    ));
+    cluster.way.leads_to(other.host(), other.port());
+    let member = cluster.databases[1].session("superuser");
+    member.run("BEGIN; LOCK TABLE table_service_data.\"Things\"");
+    std::thread::scope(|scope| {
+        let inserts: Vec<_> = (0..8)
+            .map(|row| {
+                let body = format!("{{\"PartitionKey\":\"{key}\",\"RowKey\":\"{row}\"}}");
+                let client = &cluster.client;
+                scope.spawn(move || client.post("Things", &body).expect(201))
+            })
+            .collect();
+        // The connections that there were wait, and the others are new.
+        wait_until("some inserts are done elsewhere", || {
+            inserts.iter().any(std::thread::ScopedJoinHandle::is_finished)
+        });
+        member.run("COMMIT");
+    });
+    let count = "SELECT count(*) FROM table_service_data.\"Things\"";
+    assert_eq!(stranger.text(count), "1");
+
+    stranger.run("SET allow_system_table_mods = on; UPDATE pg_catalog.pg_dist_local_group SET groupid = 1");
+    cluster.change(1, "UPDATE pg_catalog.pg_dist_local_group SET groupid = 7");
+    cluster.wait_until_read_from(&[key], 7);
 }
 
 /// After `disable_citus` the first server has all tables, and the others have none.
