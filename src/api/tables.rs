@@ -75,7 +75,7 @@ fn create(name: &str, if_not_exists: bool) -> Result<RegClass, Error> {
                     Err(names::is_taken_by(&stored))
                 };
             }
-            distribution::define(name, &definition(name, &free_primary_key_name(name)));
+            distribution::define(name, &definition(name, &free_primary_key_name(name)))?;
             Ok(names::relation_in_data_schema(name).and_then(Table::of))
         };
         match in_subtransaction(create) {

@@ -1,5 +1,7 @@
 //! Tables on a Citus cluster: distributed by PartitionKey, so that all entities of a partition are on one server.
 
+use std::time::{Duration, Instant};
+
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
@@ -7,16 +9,22 @@ use pgrx::spi::quote_literal;
 use table_service_model::Error;
 
 use super::policies;
+use crate::postgres::citus::ColocationLock;
 use crate::postgres::guc::distributing;
 use crate::postgres::raised::{has_sqlstate, message};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
 use crate::postgres::visit::{Refused, refuse_foreign_code, refuse_foreign_code_of_own};
+use crate::postgres::waiting::{patience, wait};
 use crate::postgres::{catalog, citus};
 use crate::storage::name::QualifiedName;
 use crate::storage::names::relation_in_data_schema;
 use crate::storage::table::{SHARDED_NAME_BYTES, Table, TableLock};
+
+/// The longest time that a definition waits for shards that move.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
 /// The largest number of shards that Citus makes of a table.
 const SHARDS: i32 = 64_000;
@@ -56,17 +64,38 @@ fn is_parallel(name: &str) -> bool {
 }
 
 /// Runs a definition that creates a table, and distributes the table if new tables are distributed.
-pub fn define(name: &str, definition: &str) {
-    if !citus::is_enabled() {
+///
+/// # Errors
+/// `ServerBusy` if a shard moves for longer than the call may wait.
+pub fn define(name: &str, definition: &str) -> Result<(), Error> {
+    let Some(anchor) = citus::anchor() else {
         connect(|spi| spi.run_definition(definition));
-        return;
-    }
+        return Ok(());
+    };
+    wait_for_moves(anchor)?;
     distributing(!is_parallel(name), || {
         connect(|spi| {
             spi.run_definition(definition);
             distribute(spi, &QualifiedName::new(name.into()));
         });
     });
+    Ok(())
+}
+
+/// Waits until no shard of the service's tables moves or is split, and keeps them so until the transaction ends. Citus
+/// does not wait. The lock is only tried: moves that begin meanwhile would fail if a session waited for it.
+fn wait_for_moves(anchor: pg_sys::Oid) -> Result<(), Error> {
+    let Some(lock) = connect(|spi| ColocationLock::of(spi, anchor)) else {
+        return Ok(());
+    };
+    let (begun, patience) = (Instant::now(), patience(LONGEST_WAIT));
+    while !lock.try_take() {
+        if begun.elapsed() >= patience {
+            return Err(Error::ShardsMove);
+        }
+        wait(BETWEEN_TRIES);
+    }
+    Ok(())
 }
 
 /// Returns whether an error of [`define`] is that of Citus for a long name in a transaction that has run statements in
@@ -101,6 +130,9 @@ pub fn enable(shard_count: i32) -> Result<(), Error> {
         allowed.map_err(|refused| not_as_caller("table_service.service_properties", refused))?;
     }
     let moved = connect(|spi| to_move(spi, |table| !table.is_distributed()))?;
+    if let Some(anchor) = citus::anchor() {
+        wait_for_moves(anchor)?;
+    }
     // In sequence, whatever the names are: Citus does not turn from parallel to sequential in a transaction.
     distributing(true, || {
         connect(|spi| {

@@ -72,9 +72,14 @@ fn is_distributed_entity_table(relation: pg_sys::Oid) -> bool {
         && is_distributed(relation)
 }
 
+/// Returns the table that new tables of the service are distributed as, if they are.
+pub fn anchor() -> Option<pg_sys::Oid> {
+    is_present().then(|| catalog::own_relation(ANCHOR)).flatten()
+}
+
 /// Returns whether new tables of the service are distributed.
 pub fn is_enabled() -> bool {
-    is_present() && catalog::own_relation(ANCHOR).is_some()
+    anchor().is_some()
 }
 
 /// Returns the major version of Citus, if it is in this database.
@@ -162,6 +167,25 @@ pub fn placements(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut([Op
     }
 }
 
+/// Locks of Citus, by the number that it gives to a kind of them (`AdvisoryLocktagClass`).
+const COLOCATED_SHARDS_METADATA: u16 = 8;
+const REBALANCE_PLACEMENT_COLOCATION: u16 = 13;
+
+const SHARED: pg_sys::LOCKMODE = pg_sys::ShareLock as pg_sys::LOCKMODE;
+
+/// Returns the name of a lock, as Citus makes it (`SET_LOCKTAG_ADVISORY`).
+fn lock_tag(kind: u16, high: u32, low: u32) -> pg_sys::LOCKTAG {
+    pg_sys::LOCKTAG {
+        // SAFETY: the variable is a global of this process, which has one thread.
+        locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
+        locktag_field2: high,
+        locktag_field3: low,
+        locktag_field4: kind,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_ADVISORY as u8,
+        locktag_lockmethodid: pg_sys::USER_LOCKMETHOD as u8,
+    }
+}
+
 /// The lock of a transaction that keeps a shard from moving until it ends: a write shares it, and a move has it alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardLock {
@@ -171,20 +195,8 @@ pub struct ShardLock {
 }
 
 impl ShardLock {
-    const MODE: pg_sys::LOCKMODE = pg_sys::ShareLock as pg_sys::LOCKMODE;
-
-    /// Returns the name of the lock, as Citus makes it (`SET_LOCKTAG_COLOCATED_SHARDS_METADATA_RESOURCE`).
     fn tag(self) -> pg_sys::LOCKTAG {
-        const COLOCATED_SHARDS_METADATA: u16 = 8;
-        pg_sys::LOCKTAG {
-            // SAFETY: the variable is a global of this process, which has one thread.
-            locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
-            locktag_field2: self.index,
-            locktag_field3: self.colocation,
-            locktag_field4: COLOCATED_SHARDS_METADATA,
-            locktag_type: pg_sys::LockTagType::LOCKTAG_ADVISORY as u8,
-            locktag_lockmethodid: pg_sys::USER_LOCKMETHOD as u8,
-        }
+        lock_tag(COLOCATED_SHARDS_METADATA, self.index, self.colocation)
     }
 
     /// Returns whether this transaction has the lock. After a write by Citus that says whether Citus calls it so.
@@ -192,9 +204,9 @@ impl ShardLock {
         // SAFETY: the function takes any tag.
         unsafe {
             #[cfg(not(since_pg17))]
-            let is_held = pg_sys::LockHeldByMe(&self.tag(), Self::MODE);
+            let is_held = pg_sys::LockHeldByMe(&self.tag(), SHARED);
             #[cfg(since_pg17)]
-            let is_held = pg_sys::LockHeldByMe(&self.tag(), Self::MODE, false);
+            let is_held = pg_sys::LockHeldByMe(&self.tag(), SHARED, false);
             is_held
         }
     }
@@ -202,7 +214,30 @@ impl ShardLock {
     /// Takes the lock, until the transaction ends.
     pub fn take(self) {
         // SAFETY: a transaction is running, and the function takes any tag.
-        unsafe { pg_sys::LockAcquire(&self.tag(), Self::MODE, false, false) };
+        unsafe { pg_sys::LockAcquire(&self.tag(), SHARED, false, false) };
+    }
+}
+
+/// The lock of a transaction that makes a table beside others: while it is held, no shard of these tables begins to move or to be split.
+#[derive(Debug, Clone, Copy)]
+pub struct ColocationLock(u32);
+
+impl ColocationLock {
+    /// Returns that of the tables that are distributed as this one.
+    pub fn of(spi: &Connection, table: pg_sys::Oid) -> Option<ColocationLock> {
+        const COLOCATION: &str = "SELECT t.colocationid::pg_catalog.int8 FROM pg_catalog.pg_dist_partition AS t \
+            WHERE t.logicalrelid OPERATOR(pg_catalog.=) $1";
+        let rows = spi.read_catalogs(COLOCATION, &[Value::oid(table)]);
+        let number = rows.first()?.int8(1)?;
+        u32::try_from(number).ok().map(ColocationLock)
+    }
+
+    /// Takes the lock until the transaction ends, if no shard moves. Nobody has to wait for a session that only tries.
+    pub fn try_take(self) -> bool {
+        let tag = lock_tag(REBALANCE_PLACEMENT_COLOCATION, 0, self.0);
+        // SAFETY: a transaction is running, and the function takes any tag.
+        let taken = unsafe { pg_sys::LockAcquire(&tag, SHARED, false, true) };
+        taken != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
     }
 }
 

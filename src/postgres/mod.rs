@@ -37,4 +37,4 @@ pub mod trigger;
 pub mod types;
 pub mod varlena;
 pub mod visit;
-mod waiting;
+pub mod waiting;

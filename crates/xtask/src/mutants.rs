@@ -104,7 +104,8 @@ const COPY_TESTS: [&str; 8] = [
 ];
 
 /// The tests of a Citus cluster that do: golden ones, and of sessions.
-const CITUS_TESTS: [(Suite, &str); 6] = [
+const CITUS_TESTS: [(Suite, &str); 7] = [
+    (ISOLATION, "create_beside_moves"),
     (GOLDEN, "direct"),
     (GOLDEN, "direct_odd"),
     (ISOLATION, "direct_moves"),

@@ -664,6 +664,8 @@ enum NoAnswer {
 struct Retries {
     pause: Duration,
     count: u32,
+    /// When the last attempt began.
+    begun: Instant,
 }
 
 impl Default for Retries {
@@ -671,22 +673,25 @@ impl Default for Retries {
         Retries {
             pause: FIRST_PAUSE,
             count: 0,
+            begun: Instant::now(),
         }
     }
 }
 
 impl Retries {
-    /// Waits until the next attempt.
+    /// Waits until the next attempt. There is none if one as long as the last would miss the deadline.
     async fn again(&mut self, statement: Statement, diagnosis: Diagnosis, deadline: Instant) -> Result<(), Failure> {
         let harmless = diagnosis.rolled_back || (diagnosis.connection_lost && statement.effect() == Effect::Reads);
         let worthwhile = diagnosis.failure.code.retry() == Retry::WithBackOff;
-        if !harmless || !worthwhile || self.count == RETRIES || Instant::now() + self.pause >= deadline {
+        let next = self.pause + self.begun.elapsed();
+        if !harmless || !worthwhile || self.count == RETRIES || Instant::now() + next >= deadline {
             return Err(diagnosis.failure);
         }
         tracing::debug!(?statement, failure = ?diagnosis.failure, "sent again");
         tokio::time::sleep(self.pause).await;
         self.count += 1;
         self.pause *= 2;
+        self.begun = Instant::now();
         Ok(())
     }
 }

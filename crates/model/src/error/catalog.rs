@@ -374,6 +374,12 @@ catalog! {
             message: "The requested operation is not implemented on the specified resource.",
             hint: "{reason}.",
         }
+        /// On a Citus cluster. The SQLSTATE is PostgreSQL's for a lock that somebody else has.
+        ShardsMove => {
+            code: ServerBusy, sqlstate: "55P03", stage: BackEnd,
+            message: "The server is currently unable to receive requests. Please retry your request.",
+            hint: "A shard of the cluster moves or is split, and meanwhile no table is made or distributed. Try again when that has ended: SELECT * FROM citus_rebalance_status().",
+        }
         NotAuthorized { reason: String } => {
             code: AuthorizationFailure, sqlstate: "42501", stage: FrontEnd,
             message: "This request is not authorized to perform this operation.",
