@@ -2,15 +2,19 @@
 //!
 //! Citus replaces the planner: statements on a distributed table reach its entities on the other servers. The table
 //! itself is empty here. A database without Citus lacks all the relations that this file looks for.
+//!
+//! docs/decisions.md lists all that direct access to shards takes for granted of Citus.
 
 use std::ffi::{CStr, c_int};
 use std::ops::RangeInclusive;
+use std::sync::Once;
 
 use pgrx::prelude::*;
 use table_service_model::partition_hash::partition_hash;
 
 use super::catalog;
 use super::catalog_scan::scan;
+use super::settings;
 use super::spi::{Connection, connect};
 use super::types::value::{Text, Value};
 
@@ -94,6 +98,26 @@ pub fn major_version() -> Option<u32> {
         let version = rows.first()?.text(1)?.get();
         version.split(['.', '-']).next()?.parse().ok()
     })
+}
+
+/// Returns the major version of Citus. The log of the server has it, once a session, if there is no direct access to it.
+pub fn major_for_direct_access() -> u32 {
+    static TOLD: Once = Once::new();
+    let (major, limit) = (
+        major_version().unwrap_or(u32::MAX),
+        settings::direct_access_citus_major(),
+    );
+    if major > limit {
+        TOLD.call_once(|| {
+            ereport!(
+                LOG,
+                PgSqlErrorCode::ERRCODE_WARNING,
+                format!("table_service has no direct access to shards, because Citus {major} is newer than {limit}"),
+                "Calls are slower and have the same results. See table_service.direct_access_citus_major."
+            );
+        });
+    }
+    major
 }
 
 /// A clause for the row `t` of a table with the OID `$1`, and for its shards `s`. There are none if the hash of the PartitionKey does not say
@@ -218,7 +242,8 @@ impl ShardLock {
     }
 }
 
-/// The lock of a transaction that makes a table beside others: while it is held, no shard of these tables begins to move or to be split.
+/// The lock of a transaction that makes a table beside others: no shard of these tables begins to move or to be split
+/// until the transaction ends.
 #[derive(Debug, Clone, Copy)]
 pub struct ColocationLock(u32);
 
@@ -232,7 +257,7 @@ impl ColocationLock {
         u32::try_from(number).ok().map(ColocationLock)
     }
 
-    /// Takes the lock until the transaction ends, if no shard moves. Nobody has to wait for a session that only tries.
+    /// Takes the lock until the transaction ends, if no shard moves. Nobody waits for a session that only tries.
     pub fn try_take(self) -> bool {
         let tag = lock_tag(REBALANCE_PLACEMENT_COLOCATION, 0, self.0);
         // SAFETY: a transaction is running, and the function takes any tag.

@@ -11,7 +11,11 @@ use table_service_model::filter::Dialect;
 static DIRECT_ACCESS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static SINGLE_CALL_TRANSACTIONS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static FILTER_DIALECT: GucSetting<FilterDialect> = GucSetting::<FilterDialect>::new(FilterDialect::Service);
+/// The newest major version of Citus with which the tests of `cargo xtask citus` pass.
+const TESTED_MAJOR: i32 = 14;
+
 static PAGE_TIME_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5000);
+static DIRECT_ACCESS_CITUS_MAJOR: GucSetting<i32> = GucSetting::<i32>::new(TESTED_MAJOR);
 
 #[derive(Clone, Copy, PostgresGucEnum)]
 enum FilterDialect {
@@ -69,8 +73,26 @@ pub fn define() {
             None,
         )
     });
+    define_direct_access_citus_major();
     // SAFETY: the prefix is a C string. It reserves the prefix: PostgreSQL rejects other settings that begin with it.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"table_service".as_ptr()) };
+}
+
+fn define_direct_access_citus_major() {
+    static DIRECT_ACCESS_CITUS_MAJOR_DEFINED: Once = Once::new();
+    DIRECT_ACCESS_CITUS_MAJOR_DEFINED.call_once_force(|_| {
+        GucRegistry::define_int_guc(
+            c"table_service.direct_access_citus_major",
+            c"The newest major version of Citus on which shards are read and written without a statement.",
+            c"",
+            &DIRECT_ACCESS_CITUS_MAJOR,
+            0,
+            1000,
+            // A wrong value can harm the entities of others.
+            GucContext::Suset,
+            GucFlags::empty(),
+        )
+    });
 }
 
 /// Discards the plans that the session keeps when filters get another dialect: they may rest on what a filter said in the
@@ -99,6 +121,11 @@ pub fn page_time_limit() -> Duration {
 /// Returns whether single entities may be read and written without a statement.
 pub fn direct_access() -> bool {
     DIRECT_ACCESS.get()
+}
+
+/// Returns the newest major version of Citus on whose shards there is direct access.
+pub fn direct_access_citus_major() -> u32 {
+    u32::try_from(DIRECT_ACCESS_CITUS_MAJOR.get()).unwrap_or_default()
 }
 
 /// Returns whether no transaction of the session does more than one call, as the session says.

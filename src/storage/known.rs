@@ -88,6 +88,8 @@ pub struct LocalShard {
     pub hashes: RangeInclusive<i32>,
     pub relation: pg_sys::Oid,
     pub lock: ShardLock,
+    /// The major version of Citus.
+    pub citus_major: u32,
     /// Whether a write by Citus has taken `lock`.
     pub is_lock_known: Cell<bool>,
 }

@@ -91,21 +91,23 @@ impl Table {
 
     fn local_shard<R>(&self, partition: i32, take: impl Fn(&LocalShard) -> R) -> Option<R> {
         let look_up = || {
-            let mut shards = Vec::new();
+            let (mut shards, citus_major) = (Vec::new(), citus::major_for_direct_access());
             connect(|spi| {
                 citus::local_shards(spi, self.oid(), |hashes, relation, lock| {
                     shards.push(LocalShard {
                         hashes,
                         relation,
                         lock,
+                        citus_major,
                         is_lock_known: Cell::new(false),
                     });
                 });
             });
             shards.into()
         };
+        let newest = settings::direct_access_citus_major();
         known::shards(self.oid(), look_up, |shards| {
-            let has = |shard: &&LocalShard| shard.hashes.contains(&partition);
+            let has = |shard: &&LocalShard| shard.hashes.contains(&partition) && shard.citus_major <= newest;
             shards.iter().find(has).map(&take)
         })
     }
