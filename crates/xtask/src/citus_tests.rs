@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use fs_err::File;
 
 use crate::citus::{Cluster, Node, ON_A_CLUSTER, add, build, postgres};
+use crate::citus_messages;
 use crate::environment::{Result, names, root, run, step};
 use crate::logs::{show_faults, show_lines};
 use crate::regress::{self, GOLDEN, ISOLATION, Suite};
@@ -59,6 +60,8 @@ enum CitusSuite {
     Faults,
     /// What clients of all servers and of gateways saw, while servers are killed and shards move
     Histories,
+    /// The messages of Citus without a SQLSTATE, and those that tests/citus/messages has
+    Messages,
     /// The SDKs through a gateway that uses the coordinator and both workers, of a cluster of its own
     Sdk,
 }
@@ -73,6 +76,14 @@ pub fn citus(pg: Option<u32>, options: &Options) -> Result {
         suites.contains(&CitusSuite::Sdk),
         suites.contains(&CitusSuite::Histories),
     );
+    if suites.contains(&CitusSuite::Messages) {
+        step("The messages of Citus");
+        citus_messages::check(&options.source)?;
+    }
+    let in_cluster = |suite: &CitusSuite| !matches!(suite, CitusSuite::Messages | CitusSuite::Sdk);
+    if !sdk && !suites.iter().any(in_cluster) {
+        return Ok(());
+    }
     let mut runner = Runner::with_postgres(postgres(pg), false)?;
     if sdk {
         runner.environment.set_up("sdks")?;
@@ -85,7 +96,7 @@ pub fn citus(pg: Option<u32>, options: &Options) -> Result {
     runner.install_extension()?;
     step("Tables on a Citus cluster");
     let mut ended = Vec::new();
-    if suites != [CitusSuite::Sdk] {
+    if suites.iter().any(in_cluster) {
         ended.push(on_one_cluster(&runner, suites, options));
     }
     if sdk {
@@ -113,7 +124,10 @@ fn on_one_cluster(runner: &Runner, suites: &[CitusSuite], options: &Options) -> 
     };
     let mut ended = Vec::new();
     for suite in suites {
-        if let Some(name) = suite.to_possible_value().filter(|_| *suite != CitusSuite::Sdk) {
+        if let Some(name) = suite
+            .to_possible_value()
+            .filter(|_| !matches!(suite, CitusSuite::Messages | CitusSuite::Sdk))
+        {
             println!("\n-- {}", name.get_name());
         }
         ended.push(match suite {
@@ -123,7 +137,7 @@ fn on_one_cluster(runner: &Runner, suites: &[CitusSuite], options: &Options) -> 
             CitusSuite::System => tests.on_servers("system", &[]),
             CitusSuite::Faults => tests.faults(),
             CitusSuite::Histories => tests.on_servers("histories", &tests.options.seeds.variables("HISTORIES", None)),
-            CitusSuite::Sdk => Ok(()),
+            CitusSuite::Messages | CitusSuite::Sdk => Ok(()),
         });
     }
     ended.push(tests.keep_logs());

@@ -9,6 +9,7 @@ mod azurite;
 mod background;
 mod benches;
 mod citus;
+mod citus_messages;
 mod citus_tests;
 mod clients;
 mod drivers;

@@ -218,10 +218,17 @@ fn is_in_function(error: &DbError) -> bool {
         .any(|language| context.contains(language))
 }
 
-/// How the messages begin with which Citus says that it lost a server. Those of libpq are about the connection to another one.
-const SERVER_WAS_LOST: [&str; 7] = [
+/// How the messages begin with which Citus says that it lost a server: those of tests/citus/messages, and those of
+/// libpq about the connection to another one.
+const SERVER_WAS_LOST: [&str; 13] = [
     "could not commit transaction for shard ",
     "postmaster was shut down",
+    "execution cannot recover from multiple connection failures",
+    "cannot connect to ",
+    "failed to read result ",
+    "failed to prepare transaction ",
+    "failure on connection marked as essential",
+    "originator node of the query ",
     "server closed the connection unexpectedly",
     "could not receive data from server",
     "could not send data to server",
@@ -267,5 +274,14 @@ mod tests {
             "could not serialize access due to concurrent update"
         ));
         assert!(!server_was_lost("XX000", "cache lookup failed for relation 102008"));
+        for line in include_str!("../../../../tests/citus/messages").lines() {
+            let (meaning, message) = line.split_once(' ').unwrap();
+            let message = message.split_once(": ").map_or(message, |(_, message)| message);
+            assert_eq!(
+                server_was_lost("XX000", &format!("{message} ")),
+                meaning == "busy",
+                "{line}"
+            );
+        }
     }
 }
