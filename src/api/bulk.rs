@@ -36,7 +36,6 @@ fn count_entities(
         let table_name = required("table_name", table_name)?.get();
         let plan = Plan::new(parse(filter, parameters)?);
         let table = Table::open(table_name, TableLock::Read)?;
-        bulk::require_local(&table, c"count_entities()")?;
         Ok(bulk::count(&table, &plan))
     })
 }
@@ -172,7 +171,9 @@ fn clear_table(table_name: Option<TextArg<'_>>) {
         let table_name = required("table_name", table_name)?.get();
         prevent_if_read_only(c"clear_table()");
         let table = Table::open_to_truncate(table_name)?;
-        bulk::require_local(&table, c"clear_table()")?;
+        table.require_local(|| {
+            "clear_table() does not work on distributed tables. Call delete_entities() with the filter true".to_owned()
+        })?;
         connect(|spi| spi.run_definition(&format!("TRUNCATE {}", table.name())));
         Ok(())
     });
@@ -347,7 +348,6 @@ impl Checked<'_> {
     fn open(&self, function: &CStr) -> Result<Table, Error> {
         prevent_if_read_only(function);
         let table = Table::open(self.table_name, TableLock::Write)?;
-        bulk::require_local(&table, function)?;
         Ok(table)
     }
 

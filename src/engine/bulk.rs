@@ -6,7 +6,7 @@
 //! what others have changed meanwhile counts.
 
 use std::borrow::Cow;
-use std::ffi::CStr;
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -52,20 +52,6 @@ pub struct Step {
     pub next: Option<KeyPair>,
 }
 
-/// Refuses tables whose entities Citus keeps on other servers.
-///
-/// # Errors
-/// `NotImplemented`.
-pub fn require_local(table: &Table, function: &CStr) -> Result<(), Error> {
-    table.require_local(|| {
-        format!(
-            "{} does not work on distributed tables. Read pages of keys with query_page(), and delete or merge them in \
-             batches",
-            function.to_string_lossy()
-        )
-    })
-}
-
 /// Counts the entities of a plan's ranges that pass its filter, under the caller's snapshot.
 pub fn count(table: &Table, plan: &Plan) -> i64 {
     let filter = predicate(table, plan.residual.as_ref()).map(|predicate| Rc::new(ScanFilter::new(&predicate)));
@@ -77,15 +63,16 @@ pub fn count(table: &Table, plan: &Plan) -> i64 {
                 (Some(knowledge), Some(filter)) if range.point().is_none() => {
                     let condition = knowledge.within(std::slice::from_ref(range));
                     let scan = IndexScan::counted(table.name(), range, (&condition, &knowledge.indexes), filter);
-                    spi.count_through(&scan, &knowledge.oids())
+                    match table.is_distributed() {
+                        true => spi.count_in_shards(&scan),
+                        false => spi.count_through(&scan, &knowledge.oids()),
+                    }
                 }
                 _ => None,
             };
             through_indexes.unwrap_or_else(|| {
-                let rows = spi.run(
-                    table.name(),
-                    &Statement::of_range(&RangeScan::count(range, filter.as_ref())),
-                );
+                let scan = RangeScan::count(range, filter.as_ref(), table.is_distributed());
+                let rows = spi.run(table.name(), &Statement::of_range(&scan));
                 rows.first().and_then(|row| row.int8(1)).unwrap_or_default()
             })
         });
@@ -172,6 +159,8 @@ struct Writer<'b> {
     partition_key: String,
     /// In order.
     row_keys: Vec<String>,
+    /// The versions that were locked and could not be written, in a shard that has moved meanwhile or for a policy.
+    unwritten: HashSet<(String, i64)>,
     changed: u64,
     /// The error of the first entity that cannot be changed.
     refused: Option<Error>,
@@ -184,6 +173,7 @@ impl<'b> Writer<'b> {
             filter: bulk.plan.residual.as_ref().map(Predicate::new),
             partition_key: String::new(),
             row_keys: Vec::new(),
+            unwritten: HashSet::new(),
             changed: 0,
             refused: None,
         }
@@ -193,6 +183,7 @@ impl<'b> Writer<'b> {
     fn add(&mut self, row: &Row<'_>) -> bool {
         if row.partition_key() != self.partition_key {
             self.write();
+            self.unwritten.clear();
             row.partition_key().clone_into(&mut self.partition_key);
         }
         self.row_keys.push(row.row_key().to_owned());
@@ -205,7 +196,10 @@ impl<'b> Writer<'b> {
     /// Changes those of the entities that still pass the filter.
     fn write(&mut self) {
         let row_keys = std::mem::take(&mut self.row_keys);
-        let mut rest = row_keys.as_slice();
+        self.write_all(&row_keys);
+    }
+
+    fn write_all(&mut self, mut rest: &[String]) {
         while !rest.is_empty() && self.refused.is_none() {
             match self.write_locked(rest) {
                 Ok(done) => rest = rest.get(done..).unwrap_or_default(),
@@ -228,7 +222,7 @@ impl<'b> Writer<'b> {
         let partition = Text::new(partition_key);
         let partition = || Value::text(partition.arg());
         let given = Array::of_texts(row_keys.iter().map(String::as_str));
-        let (mut locked, mut bags, mut bytes) = (Vec::<String>::new(), Vec::<PropertiesBuf>::new(), 0);
+        let (mut locked, mut bags, mut bytes) = (Vec::<(String, i64)>::new(), Vec::<PropertiesBuf>::new(), 0);
         let mut last = None;
         let expiries = Expiries::of(table);
         connect(|spi| {
@@ -250,7 +244,7 @@ impl<'b> Writer<'b> {
                         Err(error) => return Err(error.of_entity(partition_key, row_key)),
                     }
                 }
-                locked.push(row_key.to_owned());
+                locked.push((row_key.to_owned(), row.timestamp()));
                 if bytes >= LOCKED_BYTES {
                     last = Some(row_key.to_owned());
                     break;
@@ -259,25 +253,49 @@ impl<'b> Writer<'b> {
             Ok(())
         })?;
         if !locked.is_empty() || row_keys.is_empty() {
-            let keys = Array::of_texts(locked.iter().map(String::as_str));
-            self.changed += connect(|spi| {
-                let rows = match change {
-                    BulkChange::Delete => spi.run(
-                        table.name(),
-                        &Statement::of_row_keys(Kind::DeleteLocked, partition(), &keys),
-                    ),
-                    BulkChange::Patch(_) => {
-                        let bags = Array::of_bags(bags.iter().map(PropertiesBuf::as_properties));
-                        let kind = Kind::ReplaceLocked;
-                        spi.run(
-                            table.name(),
-                            &Statement::of_arrays(kind, partition(), &keys, now(), &bags),
-                        )
+            let keys = Array::of_texts(locked.iter().map(|(row_key, _)| row_key.as_str()));
+            let bags = Array::of_bags(bags.iter().map(PropertiesBuf::as_properties));
+            match table.keeps_locks() {
+                true => {
+                    self.changed += connect(|spi| {
+                        let statement = match change {
+                            BulkChange::Delete => Statement::of_row_keys(Kind::DeleteLocked, partition(), &keys),
+                            BulkChange::Patch(_) => {
+                                Statement::of_arrays(Kind::ReplaceLocked, partition(), &keys, now(), &bags)
+                            }
+                        };
+                        // Others are kept by a policy or a trigger.
+                        spi.run(table.name(), &statement).processed()
+                    })
+                }
+                false => {
+                    let versions = Array::of_timestamps(locked.iter().map(|&(_, version)| version));
+                    let written: HashSet<String> = connect(|spi| {
+                        let statement = match change {
+                            BulkChange::Delete => Statement::delete_many(partition(), &keys, Some(&versions)),
+                            BulkChange::Patch(_) => {
+                                let kind = Kind::ReplaceVersions;
+                                Statement::of_arrays(kind, partition(), &keys, now(), &bags)
+                                    .with(Some(versions.value()))
+                            }
+                        };
+                        let rows = spi.run(table.name(), &statement);
+                        let written = rows.iter().filter_map(|row| row.text(1));
+                        written.map(|row_key| row_key.get().to_owned()).collect()
+                    });
+                    self.changed += written.len() as u64;
+                    locked.retain(|(row_key, _)| !written.contains(row_key));
+                    // Their shard has moved. One that could not be written before in this version is kept by a policy.
+                    let again: Vec<String> = locked
+                        .into_iter()
+                        .filter(|version| self.unwritten.insert(version.clone()))
+                        .map(|(row_key, _)| row_key)
+                        .collect();
+                    if !again.is_empty() {
+                        self.write_all(&again);
                     }
-                };
-                // Others are kept by a policy or a trigger.
-                rows.processed()
-            });
+                }
+            }
         }
         Ok(match last {
             None => row_keys.len(),

@@ -58,6 +58,12 @@ impl Connection {
         Some(rows(0).first().and_then(|row| row.int8(1)).unwrap_or_default())
     }
 
+    /// Counts entities of a distributed table. The planner of each server has the choice of its indexes.
+    pub fn count_in_shards(&self, scan: &IndexScan) -> Option<i64> {
+        let rows = with_sendable_values(|| self.read(&scan.text, &scan.values()));
+        rows.first()?.int8(1)
+    }
+
     /// Runs a statement that finds its rows through an index, by a plan that is kept for all values. The caller has locked
     /// `table`.
     pub fn run_by_index(&self, table: &QualifiedName, scan: &IndexScan) -> Rows<'_> {

@@ -39,8 +39,12 @@ impl RangeScan {
     }
 
     /// Counts the entities of a key range that pass the filter, under the caller's snapshot.
-    pub fn count(range: &KeyRange, filter: Option<&Rc<ScanFilter>>) -> RangeScan {
-        RangeScan::of(range, filter, Extent::Count, None)
+    pub fn count(range: &KeyRange, filter: Option<&Rc<ScanFilter>>, is_distributed: bool) -> RangeScan {
+        let extent = match is_distributed {
+            true => Extent::DistributedCount,
+            false => Extent::Count,
+        };
+        RangeScan::of(range, filter, extent, None)
     }
 
     /// Does the same as [`new`](RangeScan::new) in a distributed table, for all rows or the first ones.
@@ -88,6 +92,8 @@ pub(super) enum Extent {
     DistributedFirst,
     /// How many rows there are.
     Count,
+    /// How many rows of a distributed table there are.
+    DistributedCount,
 }
 
 /// The first rows of a scan of a distributed table. Other servers send all rows of a statement, so it must end by itself.
@@ -369,7 +375,7 @@ pub fn scan_to_sql(range: &KeyRange, table: &QualifiedName, residual: Option<&Fi
 
 impl Shape {
     pub(super) fn is_count(self) -> bool {
-        self.extent == Extent::Count
+        matches!(self.extent, Extent::Count | Extent::DistributedCount)
     }
 
     /// Returns whether the planner may choose any plan. It may if the scan reads the whole table to its end.
@@ -380,7 +386,10 @@ impl Shape {
     /// Returns whether the scan must be planned with its values. Citus can plan one without them only if it goes to one
     /// shard, and finds that out only if nothing but one condition names the PartitionKey.
     pub(super) fn needs_values(self) -> bool {
-        let is_distributed = matches!(self.extent, Extent::DistributedAll | Extent::DistributedFirst);
+        let is_distributed = match self.extent {
+            Extent::First | Extent::All | Extent::Count => false,
+            Extent::DistributedAll | Extent::DistributedFirst | Extent::DistributedCount => true,
+        };
         let is_partition = !matches!(self.range, RangeShape::Partitions { .. });
         is_distributed && !(is_partition && self.filter != FilterArguments::Entity)
     }
@@ -391,7 +400,7 @@ impl Shape {
         let parameters: Vec<String> = (1..=keys).map(|n| format!("${n}")).collect();
         let mut conditions = self.range.conditions("t.", &parameters);
         let filter = self.filter.call(&format!("${}", keys + 1));
-        if self.extent == Extent::Count {
+        if self.is_count() {
             conditions.extend(filter);
             return count(&table.to_string(), &conditions);
         }
