@@ -27,8 +27,12 @@ impl Postgres {
             )?
         );
         let work = TemporaryDirectory::new(&mut environment, None)?;
-        let tree = work.directory.join("pg");
+        // A path of its own, and always the same one: with another `pg_config` cargo builds all of pgrx anew.
+        let tree = environment.cache.join(format!("bench-pg{}", environment.pg));
         let original = environment.cache.join(format!("pg{}", environment.pg));
+        if tree.exists() {
+            fs_err::remove_dir_all(&tree)?;
+        }
         run(environment.command("cp").arg("-a").arg(original).arg(&tree))?;
         environment.set("PG_CONFIG", tree.join("bin/pg_config"));
         let install = "pgrx-config/install.sh \"$PG_CONFIG\" >\"$0\" 2>&1 || { cat \"$0\" >&2; exit 1; }";
