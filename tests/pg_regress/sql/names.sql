@@ -133,6 +133,11 @@ ALTER TABLE table_service_data.orders ADD CHECK (row_key <> 'x');
 SELECT pg_temp.outcome('ALTER TABLE table_service_data.orders DROP CONSTRAINT orders_row_key_check, OF entity');
 SELECT pg_temp.outcome('ALTER TABLE table_service_data.tables OF entity');
 SELECT properties FROM get_entity('ORDERS', 'p', 'r');
+-- Where the trigger does not run it does, without a new name, and a session that knows the other one sees it.
+ALTER EVENT TRIGGER table_service_definitions DISABLE;
+ALTER TABLE table_service_data.orders DROP CONSTRAINT orders_row_key_check, OF entity;
+SELECT pg_temp.outcome($$SELECT count(*) FROM get_entity('ORDERS', 'p', 'r')$$);
+ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS;
 -- A view cannot be meant.
 DROP TABLE table_service_data.orders;
 ALTER EVENT TRIGGER table_service_definitions DISABLE;
