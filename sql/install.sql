@@ -1060,11 +1060,11 @@ CREATE FUNCTION pg_catalog.table_service_refuse_taken_names(class oid, object oi
 -- service, has another name, or is none any more.
 -- Only relations of that schema and tables of the type entity need the library: a server that lacks it refuses no other definition, and drops the
 -- extension. What the function calls is in pg_catalog: the owner of a database can put another schema in the place of table_service, and would have own
--- code run with the rights of whoever makes a table. All names have their schemas, so there is no SET search_path: PostgreSQL 15 ends the session if
--- memory is missing for that.
+-- code run with the rights of whoever makes a table. All names have their schemas, also those of types: a
+-- domain pg_temp.record would run its CHECK. So there is no SET search_path: PostgreSQL 15 ends the session if memory is missing for that.
 CREATE FUNCTION table_service.watch_definitions() RETURNS event_trigger LANGUAGE plpgsql AS $watch$
 DECLARE
-    defined record;
+    defined pg_catalog.record;
 BEGIN
     IF TG_EVENT OPERATOR(pg_catalog.=) 'sql_drop' THEN
         -- A query that calls the library loads it, also if no row needs it.

@@ -49,7 +49,8 @@ BEGIN
             WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND c.oid OPERATOR(pg_catalog.=) d.objid
                 AND c.relkind OPERATOR(pg_catalog.=) 'r'
                 AND c.relname::pg_catalog.text OPERATOR(pg_catalog.~) '^(citus_anchor|service_properties)(_[0-9]+)?$'
-                AND (r.rolsuper OR c.relowner OPERATOR(pg_catalog.=) installer));
+                AND (r.rolsuper OR c.relowner OPERATOR(pg_catalog.=) installer OR EXISTS (SELECT 1 FROM pg_catalog.pg_database AS o
+                    WHERE o.datname OPERATOR(pg_catalog.=) pg_catalog.current_database() AND o.datdba OPERATOR(pg_catalog.=) c.relowner)));
     IF foreign_objects IS NOT NULL THEN
         RAISE EXCEPTION 'schema "table_service" has objects that do not belong to the extension: %', foreign_objects
             USING ERRCODE = 'object_not_in_prerequisite_state',

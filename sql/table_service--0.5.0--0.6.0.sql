@@ -49,7 +49,8 @@ BEGIN
             WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND c.oid OPERATOR(pg_catalog.=) d.objid
                 AND c.relkind OPERATOR(pg_catalog.=) 'r'
                 AND c.relname::pg_catalog.text OPERATOR(pg_catalog.~) '^(citus_anchor|service_properties)(_[0-9]+)?$'
-                AND (r.rolsuper OR c.relowner OPERATOR(pg_catalog.=) installer));
+                AND (r.rolsuper OR c.relowner OPERATOR(pg_catalog.=) installer OR EXISTS (SELECT 1 FROM pg_catalog.pg_database AS o
+                    WHERE o.datname OPERATOR(pg_catalog.=) pg_catalog.current_database() AND o.datdba OPERATOR(pg_catalog.=) c.relowner)));
     IF foreign_objects IS NOT NULL THEN
         RAISE EXCEPTION 'schema "table_service" has objects that do not belong to the extension: %', foreign_objects
             USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -63,6 +64,58 @@ LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'get_entities_by_key
 CREATE FUNCTION table_service.write_entities("table_name" TEXT, "partition_keys" TEXT[], "operations" table_service.batch_operation[])
 RETURNS TABLE (index integer, outcome text, etag text, sqlstate text, message text, detail text, hint text)
 LANGUAGE c AS 'MODULE_PATHNAME', 'write_entities_wrapper';
+-- As sql/definitions.sql: a type without its schema may be another role's. In an extension's script PostgreSQL replaces only what is a
+-- member of the extension. EXECUTE is there because pgspot does not know that.
+DO $definitions$
+BEGIN
+    EXECUTE $replace$
+CREATE OR REPLACE FUNCTION table_service.watch_definitions() RETURNS event_trigger LANGUAGE plpgsql AS $watch$
+DECLARE
+    defined pg_catalog.record;
+BEGIN
+    IF TG_EVENT OPERATOR(pg_catalog.=) 'sql_drop' THEN
+        -- A query that calls the library loads it, also if no row needs it.
+        FOR defined IN
+            SELECT d.objid AS table_oid FROM pg_catalog.pg_event_trigger_dropped_objects() AS d
+            WHERE d.schema_name OPERATOR(pg_catalog.=) 'table_service_data' AND d.object_type OPERATOR(pg_catalog.=) 'table'
+        LOOP
+            PERFORM pg_catalog.table_service_note_definition(defined.table_oid);
+        END LOOP;
+        RETURN;
+    END IF;
+    FOR defined IN
+        SELECT o.class, o.object, c.oid AS table_oid
+        FROM (
+            SELECT d.classid AS class, d.objid AS object, d.schema_name AS schema FROM pg_catalog.pg_event_trigger_ddl_commands() AS d
+            UNION ALL
+            -- An extension that moves takes its relations along. With quote_all_identifiers the schema's name is quoted.
+            SELECT m.classid, m.objid, pg_catalog.btrim((pg_catalog.pg_identify_object(m.classid, m.objid, 0)).schema, '"')
+            FROM pg_catalog.pg_event_trigger_ddl_commands() AS d
+            JOIN pg_catalog.pg_depend AS m ON m.refclassid OPERATOR(pg_catalog.=) d.classid AND m.refobjid OPERATOR(pg_catalog.=) d.objid
+            WHERE d.object_type OPERATOR(pg_catalog.=) 'extension'
+        ) AS o
+        LEFT JOIN pg_catalog.pg_class AS c ON o.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+            AND c.oid OPERATOR(pg_catalog.=) o.object AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}')
+        WHERE o.schema OPERATOR(pg_catalog.=) 'table_service_data'
+            OR c.reloftype OPERATOR(pg_catalog.=) (SELECT t.oid FROM pg_catalog.pg_type AS t JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) t.typnamespace
+                WHERE t.typname OPERATOR(pg_catalog.=) 'entity' AND n.nspname OPERATOR(pg_catalog.=) 'table_service')
+    LOOP
+        PERFORM pg_catalog.table_service_refuse_taken_names(defined.class, defined.object);
+        PERFORM pg_catalog.table_service_note_definition(defined.table_oid);
+    END LOOP;
+END
+$watch$
+    $replace$;
+END
+$definitions$;
+-- As sql/planner.sql: pg_upgrade from PostgreSQL 18 or earlier kept the function without its support.
+DO $support$
+BEGIN
+    IF pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 190000 THEN
+        ALTER FUNCTION table_service.query_entities(text, text, text, bigint, table_service.properties) SUPPORT table_service.query_entities_support;
+    END IF;
+END
+$support$;
 
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS

@@ -41,6 +41,10 @@ CREATE OPERATOR hostile.|| (FUNCTION = hostile.merge_properties, LEFTARG = table
 CREATE DOMAIN hostile.text AS integer CHECK (false);
 CREATE DOMAIN hostile.timestamptz AS integer CHECK (false);
 CREATE DOMAIN hostile.regclass AS integer CHECK (false);
+-- A variable of such a domain runs its CHECK before it has a value.
+CREATE TYPE hostile.pair AS (a integer);
+CREATE FUNCTION hostile.fail(hostile.pair) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'hostile code runs'; END $$;
+CREATE DOMAIN hostile.record AS hostile.pair CHECK (hostile.fail(VALUE));
 CREATE TABLE hostile.pg_class (oid oid, relname name, relnamespace oid, reloftype oid);
 CREATE TABLE hostile."Employees" (partition_key text);
 CREATE COLLATION hostile."C" FROM "POSIX";
@@ -55,11 +59,14 @@ SET search_path = '';
 SELECT public.everything() = :'expected' AS is_equal;
 
 -- Temporary objects, which PostgreSQL looks for first.
+\c -
 SET search_path = public;
+CREATE DOMAIN pg_temp.record AS hostile.pair CHECK (hostile.fail(VALUE));
 CREATE TEMPORARY TABLE "Employees" (partition_key text);
 CREATE TEMPORARY TABLE pg_class (oid oid, relname name, relnamespace oid, reloftype oid);
 SELECT public.everything() = :'expected' AS is_equal;
 DROP TABLE pg_temp."Employees", pg_temp.pg_class;
+DROP DOMAIN pg_temp.record;
 
 -- A table that was made under one path works under every other, also for direct writes.
 SET search_path = hostile, pg_catalog;

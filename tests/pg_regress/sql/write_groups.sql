@@ -107,6 +107,7 @@ SELECT partition_key, row_key FROM query_entities('Orders', $$item eq 'cap'$$);
 -- Nothing of users runs: everything that a user adds to a table makes its operations "alone".
 CREATE FUNCTION public.golden_shout() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'it ran'; RETURN coalesce(NEW, OLD); END $$;
 CREATE FUNCTION public.golden_yes() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'it ran'; RETURN true; END $$;
+CREATE FUNCTION public.golden_same(properties) RETURNS properties LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'it ran'; RETURN $1; END $$;
 CREATE FUNCTION pg_temp.all_of(table_name text) RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(DISTINCT outcome, ' ') FROM write_entities(table_name, ARRAY['p', 'p', 'p', 'p', 'p'], ARRAY[
         batch_insert('new', '{"n": 1}'), batch_merge('r', '{"n": 2}', '*'), batch_insert_or_replace('r', '{"n": 3}'), batch_patch('r', increment => '{"n": 1}'),
@@ -131,6 +132,14 @@ DROP TRIGGER t ON table_service_data."Shaped";
 ALTER TABLE table_service_data."Shaped" ADD CONSTRAINT c CHECK (golden_yes());
 SELECT pg_temp.all_of('Shaped') AS check_constraint;
 ALTER TABLE table_service_data."Shaped" DROP CONSTRAINT c;
+SELECT conname AS ours FROM pg_constraint WHERE conrelid = 'table_service_data."Shaped"'::regclass AND contype = 'c' \gset
+ALTER TABLE table_service_data."Shaped" DROP CONSTRAINT :"ours",
+    ADD CONSTRAINT :"ours" CHECK (entity_is_valid(partition_key, row_key, "timestamp", golden_same(properties)));
+SELECT pg_temp.all_of('Shaped') AS argument_of_the_check;
+SELECT insert_entity('Shaped', 'p', 'by a statement', '{}') IS NOT NULL AS inserted;
+ALTER TABLE table_service_data."Shaped" DROP CONSTRAINT :"ours",
+    ADD CONSTRAINT :"ours" CHECK (entity_is_valid(partition_key, row_key, "timestamp", properties));
+SELECT pg_temp.all_of('Shaped') AS plain;
 CREATE INDEX i ON table_service_data."Shaped" (row_key);
 SELECT pg_temp.all_of('Shaped') AS index;
 DROP INDEX table_service_data.i;
@@ -165,5 +174,5 @@ SELECT * FROM write_entities('Shaped', ARRAY['p', 'p'], ARRAY[batch_insert('x', 
 :state
 SELECT count(*) FROM get_entity('Shaped', 'p', 'x');
 
-DROP FUNCTION public.golden_shout(), public.golden_yes();
+DROP FUNCTION public.golden_shout(), public.golden_yes(), public.golden_same(properties);
 SELECT delete_table('Orders'), delete_table('Sessions'), delete_table('Shaped');
