@@ -30,12 +30,12 @@ const PARTS: [&str; 9] = [
 /// The catalogs of objects that run nothing when a statement reads or writes a table.
 const IDLE: [&str; 4] = ["pg_extension", "pg_language", "pg_namespace", "pg_publication_rel"];
 
-/// Returns two common table expressions, for a WITH RECURSIVE: `run (class, oid)` has everything that a statement on a table can run, and the
-/// table itself, and `owned (class, oid, owner)` those of these objects that have an owner. `table` is the table's OID in SQL.
+/// Returns two common table expressions for a WITH RECURSIVE: `run (class, oid)` has the table and all objects that a
+/// statement on it can run, `owned (class, oid, owner)` those with an owner. `table` is the table's OID in SQL.
 ///
-/// A statement runs objects that depend on the table as parts of it (a trigger, an index, a policy, a foreign key on either side, a
-/// partition), the objects on which these depend, and so on. PostgreSQL notes these dependencies of everything that it stores as an
-/// expression. So an object of a kind that is not known here is found too: its owner is NULL, and it must count as foreign.
+/// A statement runs objects that depend on the table as parts of it (a trigger, an index, a policy, a foreign key on
+/// either side, a partition), the objects on which these depend, and so on. PostgreSQL notes these dependencies for
+/// each stored expression. So objects of unknown kinds are found. Their owner is NULL, which must count as foreign.
 #[must_use]
 pub fn expressions(table: &str) -> String {
     let list = |catalogs: &[&str]| {

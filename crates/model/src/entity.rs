@@ -1,11 +1,7 @@
 //! An entity as a whole: its size and its checks.
 
-use crate::error::Error;
-use crate::key;
-use crate::limits;
-use crate::properties::Properties;
 use crate::text::utf16_len;
-use crate::ticks::Ticks;
+use crate::{Error, Properties, Ticks, key, limits};
 
 /// One entity, borrowed. A stored entity has both keys and a Timestamp; one that a query puts together may lack them.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,7 @@
-//! ETags: the Timestamp of an entity in another spelling (semantics 2.1), and what If-Match may say (semantics 2.2).
+//! ETags: the Timestamp of an entity in another spelling (semantics 2.1), and the values of If-Match (semantics 2.2).
 
-use crate::error::Error;
 use crate::text::abbreviate;
-use crate::ticks::Ticks;
+use crate::{Error, Ticks};
 
 const PREFIX: &str = "W/\"datetime'";
 const SUFFIX: &str = "'\"";
@@ -24,7 +23,7 @@ pub fn format(timestamp: Ticks) -> String {
     String::from_utf8(tag).unwrap_or_default()
 }
 
-/// Which version of an entity a conditional write is for.
+/// The version of an entity that a conditional write needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfMatch {
     /// `*`: any version, as long as there is one.

@@ -1,18 +1,14 @@
-//! When entities expire: at a moment that a property or the table says, and not when somebody deletes them.
+//! The expiry of entities: at a moment that a property or the table gives, and not when they are deleted.
 
 use std::sync::Arc;
 
-use crate::edm::Value;
-use crate::error::Error;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use crate::properties::Properties;
-use crate::property_name;
-use crate::ticks::Ticks;
+use crate::{Error, Properties, Ticks, Value, property_name};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const MICROS_PER_DAY: i64 = 24 * 3600 * MICROS_PER_SECOND;
 
-/// Says when the entities of a table expire.
+/// The rule by which the entities of a table expire.
 ///
 /// ```
 /// use table_service_model::expiry::Expiry;

@@ -1,16 +1,16 @@
-//! The question that a program asks a database about the extension before it calls a function of it. The gateway and the copy program
-//! ask it over every new connection.
+//! The question that a program asks a database about the extension before it calls one of its functions. The gateway
+//! and the copy program ask it over every new connection.
 //!
-//! The schema `table_service` may belong to the owner of the database, who can rename it and make another one of that name, with functions
-//! of their own. Those would run with the rights of the program's role.
+//! The schema `table_service` may belong to the owner of the database, who can rename it and make another schema of
+//! that name, with functions of their own. Those would run with the rights of the program's role.
 
-/// The question. It has no row in a database without the extension; else the two columns that [`Extension`] is made of.
+/// The question. Its answer has no row in a database without the extension; else the two columns of an [`Extension`].
 ///
-/// Nobody but a superuser makes functions in C, and the owner of an extension cannot take functions of others out of it. So if the
-/// extension's own schema has the name, and all functions of the extension are in this schema or in `pg_catalog`, and of one library, then
-/// a call with the exact types of one of them is a call of the extension, whatever others have the name. Only one that begins with the same
-/// types, and has defaults for the rest, makes such a call ambiguous. The functions of event triggers are in another language, and no
-/// statement can call them.
+/// Only a superuser makes functions in C, and the owner of an extension cannot take functions of others out of it. So
+/// if the extension's own schema has the name, and all its functions are in this schema or in `pg_catalog`, and of one
+/// library, then a call with the exact types of one of them is a call of the extension, even if others have the name.
+/// Only a function that begins with the same types, and has defaults for the rest, makes the call ambiguous. The
+/// functions of event triggers are in another language, and no statement can call them.
 pub const LOOK: &str = "\
     WITH member AS ( \
         SELECT p.oid, p.proname, p.pronargs, p.proargtypes::pg_catalog.oid[] AS types, p.pronamespace, p.probin, l.lanname \

@@ -1,6 +1,6 @@
 //! PartitionKey and RowKey (semantics 1.3).
 
-use crate::error::Error;
+use crate::Error;
 use crate::limits::{KEY_UTF16_UNITS, KEYS_BYTES};
 use crate::text::utf16_len;
 

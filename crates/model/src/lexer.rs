@@ -8,10 +8,8 @@ use nom::multi::many0_count;
 use nom::sequence::{delimited, pair, preceded, terminated};
 use nom::{IResult, Parser};
 
-use crate::edm::EdmType;
-use crate::error::Error;
-use crate::property_name;
 use crate::text::{abbreviate, utf16_len};
+use crate::{EdmType, Error, property_name};
 
 /// How much of a text an error message quotes, in characters.
 pub(crate) const QUOTED_TEXT: usize = 4096;
@@ -54,7 +52,7 @@ pub enum Wrong {
     Character,
 }
 
-/// A token where it stands. Offsets count UTF-16 units, as the service's error messages do.
+/// A token and its place. Offsets count UTF-16 units, as the service's error messages do.
 #[derive(Debug, Clone, Copy)]
 pub struct Spanned<'f> {
     pub token: Token<'f>,
@@ -143,7 +141,7 @@ impl<'f> Tokens<'f> {
         }
     }
 
-    /// Moves on to `rest`, which is an end of what is left, and gives what lies between.
+    /// Moves on to `rest`, which is an end of the remaining text, and returns the text before it.
     fn take(&mut self, rest: &'f str) -> &'f str {
         let taken = self
             .rest
@@ -186,7 +184,7 @@ fn identifier(input: &str) -> IResult<&str, &str> {
     .parse(input)
 }
 
-/// The prefix says the type; it stands right before the quote.
+/// The prefix of a literal names its type. It is right before the quote.
 fn prefix(input: &str) -> IResult<&str, EdmType> {
     alt((
         value(EdmType::DateTime, tag("datetime")),

@@ -1,5 +1,5 @@
 //! The domain of the Azure Table service: entities, Edm types, the binary property bag, JSON payloads, ETags, limits
-//! and the error catalog; and what else depends only on its arguments, such as how a query reads and which server is the primary.
+//! and the error catalog; and rules that depend only on their arguments, for example the election of the primary.
 //!
 //! This crate has no I/O, no clock and no `unsafe`. Every function that takes text or bytes from outside returns an [`Error`] of
 //! the catalog for bad input and never panics.
@@ -37,9 +37,18 @@ mod text;
 pub mod ticks;
 pub mod token;
 
+pub use access::Grant;
 pub use edm::{EdmType, Value};
-pub use error::{Code, Error};
+pub use entity::Entity;
+pub use error::{Code, Error, RequestError};
+pub use etag::IfMatch;
+pub use expiry::Expiry;
+pub use filter::{Dialect, Filter, KeyRange, Predicate};
+pub use json::ParsedEntity;
 pub use lsn::Lsn;
+pub use patch::Patch;
+pub use projection::Projection;
 pub use properties::{Properties, PropertiesBuf, PropertiesBuilder};
 pub use secret::Secret;
 pub use ticks::Ticks;
+pub use token::ContinuationToken;

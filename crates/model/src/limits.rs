@@ -58,8 +58,8 @@ pub const FILTER_RANGES: usize = 100_000;
 /// ranges are fewer and coarser.
 pub const RANGE_BYTES: usize = 8 * FILTER_BYTES;
 
-/// Most bytes of a filter's copies: the value of an `@name` counts wherever its name stands, and what stands before an `in`
-/// for each member of the list.
+/// Most bytes of a filter's copies: the value of an `@name` counts for each use of the name, and the operand before an
+/// `in` for each member of the list.
 pub const FILTER_COPIED_BYTES: usize = 8 * FILTER_BYTES;
 
 /// Most bytes that an entry of a property index has. An index tuple of PostgreSQL has 2704 bytes at most, 12 of them
@@ -76,7 +76,7 @@ pub const INDEXED_BINARY_BYTES: usize = 256;
 /// ones.
 pub const INDEX_SPANS: usize = 256;
 
-/// Most bytes of an argument of an SQL function, a text, an array or JSON. Nothing that one says needs more, and nothing is done with more.
+/// Most bytes of an argument of an SQL function: a text, an array or JSON. A larger one is refused.
 pub const ARGUMENT_BYTES: usize = 64 * 1024 * 1024;
 
 /// Most names in a projection.

@@ -7,7 +7,7 @@
 #[must_use]
 pub fn partition_hash(partition_key: &str) -> i32 {
     let bytes = partition_key.as_bytes();
-    // PostgreSQL takes the length modulo 2^32, too.
+    // PostgreSQL also takes the length modulo 2^32.
     let length = bytes.len() as u32;
     let begin = 0x9e37_79b9_u32.wrapping_add(length).wrapping_add(3_923_095);
     let mut state = [begin; 3];

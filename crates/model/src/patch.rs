@@ -2,13 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::edm::Value;
-use crate::entity::{self, Entity};
-use crate::error::Error;
-use crate::filter::Predicate;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use crate::properties::{Properties, PropertiesBuf, PropertiesBuilder};
-use crate::property_name;
+use crate::{Entity, Error, Predicate, Properties, PropertiesBuf, PropertiesBuilder, Value, entity, property_name};
 
 /// A change of an entity's properties. Properties that it does not name stay as they are.
 ///
@@ -128,7 +123,7 @@ impl<'a> Patch<'a> {
     }
 }
 
-/// Returns the sums of the increments and of what is stored. A property that is not stored counts as 0.
+/// Returns the sums of the increments and the stored values. A property that is not stored counts as 0.
 fn sums(increment: Properties<'_>, stored: Properties<'_>) -> Result<PropertiesBuf, Error> {
     let mut sums = PropertiesBuilder::with_capacity(increment.len());
     for (name, by) in increment.iter() {

@@ -101,7 +101,7 @@ pub enum Old<'m> {
 }
 
 impl<'m> Old<'m> {
-    /// Returns the columns that there are.
+    /// Returns the columns that the message has.
     pub fn tuple(&self) -> &Tuple<'m> {
         match self {
             Old::Key(tuple) | Old::Row(tuple) => tuple,

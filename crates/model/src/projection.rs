@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::error::Error;
 use crate::limits::{PROJECTION_BYTES, PROJECTION_NAMES, PROPERTY_NAME_UTF16_UNITS};
-use crate::properties::{Properties, PropertiesBuf};
 use crate::text::utf16_len;
+use crate::{Error, Properties, PropertiesBuf};
 
 /// Which properties to give back.
 #[derive(Debug, Clone, PartialEq, Eq)]

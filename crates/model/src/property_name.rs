@@ -2,7 +2,7 @@
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-use crate::error::Error;
+use crate::Error;
 use crate::limits::PROPERTY_NAME_UTF16_UNITS;
 use crate::text::utf16_len;
 

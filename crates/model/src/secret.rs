@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 
-/// A text from a place where secrets stand. Nothing prints it: it has no `Display`, it cannot be serialised, and `Debug`
-/// says only what kind of text it is and how long.
+/// A text from a place where secrets are. Nothing prints it: it has no `Display`, it cannot be serialised, and `Debug`
+/// prints only its kind and its length.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Returns the text, for those who use it. It must not come into a message.
+    /// Returns the text, for use. It must not come into a message.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
-/// Returns what may be said of a text that must not be shown: its kind and its length.
+/// Returns the kind and the length of a text that must not be shown.
 #[must_use]
 pub fn describe(text: &str) -> String {
     let text = text.trim();
@@ -65,7 +65,7 @@ pub fn describe(text: &str) -> String {
 }
 
 /// Returns a text from a command line or a file, for a message: itself if it is the name of an option or a setting,
-/// else what [`describe`] says. A secret in the wrong place is no such name.
+/// else the result of [`describe`]. A secret in the wrong place is no such name.
 #[must_use]
 pub fn shown(text: &str) -> String {
     let name = text.trim_start_matches('-');

@@ -1,10 +1,8 @@
 //! `$filter` over the tables themselves (semantics 4.3): the only property is `TableName`, and its case does not count.
 
-use crate::entity::Entity;
-use crate::error::Error;
-use crate::filter::{Column, Dialect, Expression, Filter};
-use crate::properties::{Properties, PropertiesBuilder};
+use crate::filter::{Column, Expression};
 use crate::table_name::fold;
+use crate::{Dialect, Entity, Error, Filter, Properties, PropertiesBuilder};
 
 const TABLE_NAME: &str = "TableName";
 

@@ -1,7 +1,6 @@
 //! Table names (semantics 1.2).
 
-use crate::error::Error;
-use crate::limits;
+use crate::{Error, limits};
 
 /// Refuses a text that cannot be the name of a new table.
 ///
@@ -38,8 +37,8 @@ pub fn check_form(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Looks for names that a slip of a hand makes of another one, among ever so many. It soon gives up: a hundred thousand tables do
-/// not make an error slow.
+/// Looks for names that differ from another one by typing errors, among any number of names. It soon gives up: a
+/// hundred thousand tables do not make an error slow.
 pub struct Slips<'n> {
     name: &'n str,
     /// How many letters may still be compared with one another.
@@ -115,7 +114,7 @@ pub fn first_spelling(name: &str, from: &[u8]) -> Option<String> {
         .zip(from)
         .take_while(|(capital, byte)| *capital == byte.to_ascii_uppercase())
         .count();
-    // What is equal to `from` up to a place, greater there, and least behind it.
+    // Keys that are equal to `from` up to a place, greater there, and the least behind it.
     let greater = |at: usize, byte: u8| {
         let (before, behind) = (from.get(..at)?, capitals.as_bytes().get(at.saturating_add(1)..)?);
         String::from_utf8([before, &[byte], behind].concat()).ok()

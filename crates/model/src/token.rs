@@ -30,9 +30,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-use crate::error::Error;
-use crate::key;
 use crate::limits::KEYS_BYTES;
+use crate::{Error, key};
 
 const VERSION: u8 = 1;
 const ENTITY: u8 = b'e';

@@ -50,7 +50,7 @@ fn bag() {
     for (name, bytes) in &files {
         println!("{name}");
         checks::bag(bytes);
-        // The names of the files say what they hold.
+        // The name of a file says whether its bytes are refused.
         assert_eq!(
             Properties::validate(bytes).is_err(),
             name.starts_with("refused-"),

@@ -126,7 +126,7 @@ fn keys_from_json_are_held_to_the_same_rules() {
     }
 }
 
-/// The largest entity whose properties have this value, and names of so many letters of three bytes.
+/// The largest entity with this value in its properties, and names of so many units, most of them of three bytes.
 fn largest(name_units: usize, value: Value<'_>, last: &str) -> PropertiesBuf {
     let keys = ("日".repeat(893), "\"".to_owned());
     let mut bag = PropertiesBuf::empty();

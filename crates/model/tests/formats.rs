@@ -1,7 +1,7 @@
 //! Bytes and tokens of every released version are read, and mean what they meant.
 //!
-//! `formats/VERSION.txt` was written by that version (`tests/upgrade/formats.sql`) and is never changed: one JSON array a line, the
-//! kind, the bytes or the token, and what they stand for.
+//! `formats/VERSION.txt` was written by that version (`tests/upgrade/formats.sql`) and is never changed: one JSON array
+//! a line, with the kind, the bytes or the token, and their meaning.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -327,7 +327,7 @@ proptest! {
     }
 }
 
-/// A piece of JSON, or of what is none.
+/// A piece of JSON, or of a text that is not JSON.
 fn token() -> impl Strategy<Value = String> {
     let names = [
         "A",

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::error::Error;
+use crate::Error;
 
 /// The account of `UseDevelopmentStorage=true`, and its key, which is built into every SDK.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";

@@ -1,7 +1,7 @@
 //! The Authorization header.
 
 use super::shared_key::SharedKey;
-use crate::error::Error;
+use crate::Error;
 
 /// The content of an Authorization header.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,8 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serializer};
 
-use crate::error::Error;
-use crate::limits;
 use crate::text::abbreviate;
-use crate::ticks::Ticks;
+use crate::{Error, Ticks, limits};
 
 /// Reads a document in its JSON form.
 ///
@@ -34,7 +32,7 @@ pub(super) fn invalid(reason: impl Into<String>) -> Error {
     Error::DocumentInvalid { reason: reason.into() }
 }
 
-/// Reads a text that may be missing or empty; `otherwise` says what it is if it does not parse.
+/// Reads a text that may be missing or empty; `otherwise` is the error message for a text that does not parse.
 pub(super) fn optional<'de, T, D: Deserializer<'de>>(
     deserializer: D,
     parse: fn(&str) -> Option<T>,

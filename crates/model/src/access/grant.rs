@@ -4,9 +4,8 @@ use strum::VariantArray;
 
 use super::granted_range::GrantedRange;
 use super::permissions::{AccountPermissions, Permissions, ResourceTypes};
-use crate::error::Error;
-use crate::filter::Dialect;
 use crate::table_name::fold;
+use crate::{Dialect, Error};
 
 /// The operation of a request, or one operation of an entity group transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray)]
@@ -66,8 +65,8 @@ impl Grant {
     /// Checks an operation; `table` is the table it is on, if any.
     ///
     /// # Errors
-    /// `AuthorizationFailure` for what no signature of this kind allows, `AuthorizationResourceTypeMismatch` and
-    /// `AuthorizationPermissionMismatch` for what this one does not.
+    /// `AuthorizationFailure` for an operation that no grant of this kind allows or that is on another table,
+    /// `AuthorizationResourceTypeMismatch` and `AuthorizationPermissionMismatch` for one that this grant lacks.
     pub fn permits(&self, operation: ServiceOperation, table: Option<&str>) -> Result<(), Error> {
         match self {
             Grant::Owner => Ok(()),
@@ -76,13 +75,13 @@ impl Grant {
                 permissions,
                 ..
             } => {
-                let Some((needed, has)) = entity_permission(operation) else {
+                let Some((letters, needed)) = entity_permission(operation) else {
                     return Err(not_authorized("The signature is for entities of a table"));
                 };
                 if table.is_none_or(|table| fold(table) != *granted) {
                     return Err(not_authorized("The signature is for another table"));
                 }
-                if !has(permissions) {
+                if !permissions.has(letters) {
                     return Err(Error::PermissionMismatch { needed });
                 }
                 Ok(())
@@ -90,7 +89,7 @@ impl Grant {
             Grant::Account {
                 permissions,
                 resource_types,
-            } => permitted_by_account_sas(operation, permissions, *resource_types),
+            } => permitted_by_account_sas(operation, *permissions, *resource_types),
             Grant::Role(role) => permitted_by_role(operation, *role),
         }
     }
@@ -108,8 +107,8 @@ impl Grant {
         }
     }
 
-    /// Returns the filter of a query, limited to what the grant allows: [`GrantedRange::clip`] for a table SAS with a
-    /// range, the same filter otherwise.
+    /// Returns the filter of a query, limited to the entities of the grant: [`GrantedRange::clip`] for a table SAS with
+    /// a range, the same filter otherwise.
     pub fn clip(&self, filter: Option<&str>, dialect: Dialect) -> Result<Option<String>, Error> {
         match self {
             Grant::Table { range, .. } if !range.is_everything() => range.clip(filter, dialect),
@@ -124,53 +123,36 @@ fn not_authorized(reason: &str) -> Error {
     }
 }
 
-type HasPermission = fn(&Permissions) -> bool;
-
-/// Returns the permission that an operation on entities needs, by name and as a test; `None` for other operations.
-fn entity_permission(operation: ServiceOperation) -> Option<(&'static str, HasPermission)> {
+/// Returns the letters that an operation on entities needs, and their name; `None` for other operations.
+fn entity_permission(operation: ServiceOperation) -> Option<(&'static str, &'static str)> {
     match operation {
-        ServiceOperation::QueryEntities => Some(("r", |p| p.read)),
-        ServiceOperation::InsertEntity => Some(("a", |p| p.add)),
-        ServiceOperation::UpdateEntity => Some(("u", |p| p.update)),
-        ServiceOperation::UpsertEntity => Some(("a and u", |p| p.add && p.update)),
-        ServiceOperation::DeleteEntity => Some(("d", |p| p.delete)),
+        ServiceOperation::QueryEntities => Some(("r", "r")),
+        ServiceOperation::InsertEntity => Some(("a", "a")),
+        ServiceOperation::UpdateEntity => Some(("u", "u")),
+        ServiceOperation::UpsertEntity => Some(("au", "a and u")),
+        ServiceOperation::DeleteEntity => Some(("d", "d")),
         _ => None,
     }
 }
 
 fn permitted_by_account_sas(
     operation: ServiceOperation,
-    account: &AccountPermissions,
+    account: AccountPermissions,
     types: ResourceTypes,
 ) -> Result<(), Error> {
-    let (of_type, needed_type, has, needed) = match operation {
-        ServiceOperation::GetServiceProperties | ServiceOperation::GetServiceStats => {
-            (types.service, "s", account.read, "r")
-        }
-        ServiceOperation::SetServiceProperties => (types.service, "s", account.write, "w"),
-        ServiceOperation::QueryTables => (types.container, "c", account.list, "l"),
-        ServiceOperation::CreateTable => (types.container, "c", account.create || account.write, "c or w"),
-        ServiceOperation::DeleteTable => (types.container, "c", account.delete, "d"),
-        ServiceOperation::GetTableAcl | ServiceOperation::SetTableAcl => {
-            return Err(not_authorized("Only the account's key reaches access policies"));
-        }
-        ServiceOperation::QueryEntities
-        | ServiceOperation::InsertEntity
-        | ServiceOperation::UpdateEntity
-        | ServiceOperation::UpsertEntity
-        | ServiceOperation::DeleteEntity => {
-            let permissions = Permissions {
-                read: account.read,
-                add: account.add,
-                update: account.update,
-                delete: account.delete,
-            };
-            let (needed, has) =
-                entity_permission(operation).map_or(("", false), |(name, has)| (name, has(&permissions)));
-            (types.object, "o", has, needed)
-        }
+    let has = |letters| account.has(letters);
+    let (needed_type, has, needed) = match operation {
+        ServiceOperation::GetServiceProperties | ServiceOperation::GetServiceStats => ("s", has("r"), "r"),
+        ServiceOperation::SetServiceProperties => ("s", has("w"), "w"),
+        ServiceOperation::QueryTables => ("c", has("l"), "l"),
+        ServiceOperation::CreateTable => ("c", has("c") || has("w"), "c or w"),
+        ServiceOperation::DeleteTable => ("c", has("d"), "d"),
+        _ => match entity_permission(operation) {
+            Some((letters, needed)) => ("o", has(letters), needed),
+            None => return Err(not_authorized("Only the account's key reaches access policies")),
+        },
     };
-    if !of_type {
+    if !types.has(needed_type) {
         return Err(Error::ResourceTypeMismatch { needed: needed_type });
     }
     if !has {

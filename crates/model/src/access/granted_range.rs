@@ -1,7 +1,6 @@
 //! The entities that a table SAS reaches (semantics 7.2).
 
-use crate::error::Error;
-use crate::filter::{Dialect, Filter};
+use crate::{Dialect, Error, Filter};
 
 /// A range of keys, in key order, with both ends included: from (`spk`, `srk`) to (`epk`, `erk`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,7 +42,7 @@ impl GrantedRange {
     ///
     /// # Errors
     /// Those of [`Filter::parse`] for the query's own filter. It is parsed on its own, so that no text in it can change
-    /// what the range's part means.
+    /// the meaning of the range's part.
     pub fn clip(&self, filter: Option<&str>, dialect: Dialect) -> Result<Option<String>, Error> {
         let mut terms = Vec::new();
         if let Some(filter) = filter {
@@ -62,7 +61,7 @@ impl GrantedRange {
     }
 }
 
-/// Returns the keys beyond a bound (`strictly`), or at it too (`inclusively`).
+/// Returns the condition for the keys from a bound on, with two operators: `gt` and `ge`, or `lt` and `le`.
 fn bound(partition: &str, row: Option<&str>, strictly: &str, inclusively: &str) -> String {
     let partition = literal(partition);
     match row {

@@ -4,9 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::document;
 use super::permissions::Permissions;
-use crate::error::Error;
-use crate::limits;
-use crate::ticks::Ticks;
+use crate::{Error, Ticks, limits};
 
 /// The stored access policies of a table, in the order in which they were set.
 ///

@@ -1,12 +1,11 @@
 //! The properties of the account's table service (semantics 4.10): logging, metrics and CORS.
 //!
-//! Members have the names of the service's XML document, in JSON too.
+//! Members have the names of the service's XML document, also in JSON.
 
 use serde::{Deserialize, Serialize};
 
 use super::document::{self, invalid};
-use crate::error::Error;
-use crate::limits;
+use crate::{Error, limits};
 
 const METHODS: [&str; 9] = [
     "DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH", "CONNECT",

@@ -5,9 +5,7 @@ use time::format_description::well_known::Rfc2822;
 
 use super::account::Account;
 use super::grant::Grant;
-use crate::error::Error;
-use crate::limits;
-use crate::ticks::Ticks;
+use crate::{Error, Ticks, limits};
 
 const TICKS_PER_SECOND: i64 = 10_000_000;
 
@@ -31,7 +29,7 @@ pub struct SignedRequest<'a> {
     pub content_type: &'a str,
     /// The header x-ms-date if there is one, else Date.
     pub date: &'a str,
-    /// The path exactly as it stands in the request line, percent-encoding included, without the query.
+    /// The path exactly as the request line has it: percent-encoded, and without the query.
     pub path: &'a str,
     /// The value of the query parameter `comp`.
     pub comp: Option<&'a str>,

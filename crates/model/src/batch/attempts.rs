@@ -1,10 +1,10 @@
-//! The attempts of a batch: why another one is made, and when there is no further one.
+//! The attempts of a batch: the reasons for another attempt, and the rule for the last one.
 //!
-//! Other sessions write meanwhile, and each statement sees its own moment. So an attempt can fail where the batch would fail at none of these
-//! moments. Then another one begins with what it has found. Their number is bounded where a policy or a trigger can be the cause.
+//! Other sessions write meanwhile, and each statement has its own snapshot. So an attempt can fail where the batch
+//! would not. The next attempt uses its findings. Attempts are limited if a policy or a trigger can be the cause.
 
 use super::Operation;
-use crate::error::Error;
+use crate::Error;
 
 /// The index of an operation, and the Timestamp of the entity that it found.
 pub type Version = (usize, i64);
@@ -29,7 +29,7 @@ const OUTDATED: usize = 3;
 pub struct Attempts {
     is_undoable: bool,
     has_one_state: bool,
-    /// What the last attempt found, but could not lock or write.
+    /// The versions that the last attempt found, but could not lock or write.
     seen: Vec<Version>,
     /// The latest Timestamp of an earlier version.
     latest: Option<i64>,
@@ -54,7 +54,7 @@ impl Attempts {
         let is_one = operations.len() == 1;
         Attempts {
             is_undoable: operations.iter().any(is_conditional) || expires || (!is_one && has_room) || is_needed(),
-            // One operation alone has failed in a state that really was. But it may have waited until what was in its way had expired.
+            // A single operation failed in a real state. But it may have waited until an old entity had expired.
             has_one_state: is_one && !expires,
             seen: Vec::new(),
             latest: None,
@@ -100,11 +100,11 @@ impl Attempts {
             .is_some_and(|(before, attempts)| before == index && attempts >= OUTDATED)
     }
 
-    /// Returns what a look at the entity must find, for this failure of an operation to be the one of the batch: whether it exists. `None`
-    /// says that the failure stands.
+    /// Returns whether a look at the entity must find that it exists, for this failure of an operation to be the
+    /// batch's. `None` says that the failure is final.
     ///
-    /// All operations with a lower index have succeeded, and hold their locks: they succeed now too. So if this one fails now, it is the
-    /// first one that fails in a state that really is.
+    /// All operations with a lower index have succeeded, and hold their locks, so they would also succeed now. So if
+    /// this one fails now, it is the first one that fails in a state that is real.
     #[must_use]
     pub fn in_doubt(&self, index: usize, error: &Error) -> Option<bool> {
         let exists = match error {

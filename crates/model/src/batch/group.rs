@@ -4,10 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::operation::{Action, Operation};
-use crate::entity;
-use crate::error::Error;
 use crate::key::{self, ROW_KEY};
-use crate::limits;
+use crate::{Error, entity, limits};
 
 /// The operations of one entity group transaction, checked as far as that goes without data.
 #[derive(Debug)]

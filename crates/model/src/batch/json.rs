@@ -5,12 +5,9 @@ use std::borrow::Cow;
 use super::group::{Batch, Collector};
 use super::operation::{Action, Operation, condition, unknown_operation};
 use super::patch;
-use crate::error::Error;
-use crate::etag::IfMatch;
-use crate::filter::Dialect;
 use crate::json::operation_entity;
 use crate::json::reader::{Kind, Reader};
-use crate::limits;
+use crate::{Dialect, Error, IfMatch, limits};
 
 impl<'a> Batch<'a> {
     /// Reads a batch from JSON: an array of `{"<action>": {entity}, "if_match": "…"}`. The payload is this text. A patch has

@@ -5,12 +5,8 @@ use std::borrow::Cow;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::patch::{CompiledPatch, Members};
-use crate::entity::{self, Entity};
-use crate::error::Error;
-use crate::etag::IfMatch;
-use crate::filter::Dialect;
 use crate::key::ROW_KEY;
-use crate::properties::{Properties, PropertiesBuf};
+use crate::{Dialect, Entity, Error, IfMatch, Properties, PropertiesBuf, entity};
 
 /// The action of an operation. Its name in the SQL API and in JSON is that of the variant in snake case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
@@ -59,8 +55,8 @@ pub struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// Makes an operation from its parts as SQL has them; `None` is NULL. For a patch, `action` is what
-    /// [`PatchArguments::pack`](super::PatchArguments::pack) gives; `dialect` is that of its condition.
+    /// Makes an operation from its parts in SQL; `None` is NULL. For a patch, `action` is the result of
+    /// [`PatchArguments::pack`](super::PatchArguments::pack), and `dialect` is that of its condition.
     ///
     /// # Errors
     /// `InvalidInput` for an unknown action, for `if_match` where it has no meaning or is missing, and for missing
@@ -109,7 +105,7 @@ impl<'a> Operation<'a> {
         Ok(self)
     }
 
-    /// Returns what a patch sets.
+    /// Returns the properties that a patch sets.
     fn set(&self) -> Option<Properties<'_>> {
         (!self.bag.is_empty()).then(|| self.properties())
     }

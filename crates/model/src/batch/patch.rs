@@ -5,12 +5,9 @@
 
 use std::borrow::Cow;
 
-use crate::error::Error;
-use crate::filter::{Dialect, Filter, Predicate};
 use crate::json::reader::{Kind, Reader};
 use crate::json::{properties_to_json, read_properties};
-use crate::patch::Patch;
-use crate::properties::{Properties, PropertiesBuf};
+use crate::{Dialect, Error, Filter, Patch, Predicate, Properties, PropertiesBuf};
 
 /// How the text of an operation begins that patches.
 const PREFIX: &str = "patch ";

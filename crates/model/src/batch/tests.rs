@@ -1,9 +1,6 @@
 use super::*;
-use crate::entity::Entity;
-use crate::etag::IfMatch;
-use crate::filter::Dialect;
 use crate::json::parse_properties;
-use crate::{Code, Error, PropertiesBuf, limits};
+use crate::{Code, Dialect, Entity, Error, IfMatch, PropertiesBuf, limits};
 
 fn parse(json: &str) -> Result<Vec<(Action, String, String, IfMatch)>, String> {
     Batch::parse("p", json, Dialect::Service)

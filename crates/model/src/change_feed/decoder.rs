@@ -4,9 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::str;
 
 use super::{NOTE_PREFIX, Notary, Note};
-use crate::Lsn;
 use crate::pgoutput::{Column, Datum, Malformed, Message, Oid, Old, Relation, Tuple};
-use crate::{PropertiesBuf, PropertiesBuilder, Value};
+use crate::{Lsn, PropertiesBuf, PropertiesBuilder, Value};
 
 /// The OIDs of PostgreSQL's types of keys and Timestamps.
 const TEXT: Oid = 25;
@@ -48,7 +47,7 @@ impl Kind<'_> {
         }
     }
 
-    /// Returns what more the kind says, as a bag, which stands where changes of entities have their properties.
+    /// Returns the gap's reason, the earlier name or the mark, in a bag that has the place of an entity's properties.
     pub fn properties(self) -> Option<PropertiesBuf> {
         let (name, value) = match self {
             Kind::Gap(gap) => ("Reason", gap.reason()),
@@ -66,16 +65,16 @@ impl Kind<'_> {
 /// Why changes of a table cannot be read. Its owner can do that at any time, so the changes of other tables go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
-    /// The messages have not the columns of an entity.
+    /// The messages lack columns of an entity.
     Columns,
-    /// Updates and deletes do not say of which entities they are: the replica identity lacks the keys.
+    /// Updates and deletes do not name their entities: the replica identity lacks the keys.
     Keys,
     /// The table is not in the schema of the tables of the service.
     Schema,
 }
 
 impl Gap {
-    /// Returns the reason, and what mends the table.
+    /// Returns the reason of the gap, and the way to mend the table.
     fn reason(self) -> &'static str {
         match self {
             Gap::Columns => {
@@ -119,7 +118,7 @@ pub enum Boundary {
     End(Lsn),
 }
 
-/// Why a message is no change.
+/// The reason why a message gives no change.
 enum Unreadable {
     Malformed(Malformed),
     Gap(Gap),
@@ -131,24 +130,24 @@ impl From<Malformed> for Unreadable {
     }
 }
 
-/// Makes changes of messages. It keeps what the messages say of tables.
+/// Turns messages into changes. It keeps the tables that the messages describe.
 pub struct Decoder {
     schema: &'static str,
     properties_type: Oid,
-    /// `None` for relations that are no tables of the service: their changes are none.
+    /// `None` for relations that are no tables of the service: their changes are left out.
     tables: Tables,
     /// The tables that have a gap in this transaction.
     gaps: HashSet<Oid>,
     notes: Option<Notes>,
 }
 
-/// What notes have said.
+/// The contents of the notes so far.
 struct Notes {
     notary: Notary,
-    /// The feed whose marks are read.
+    /// The name of the feed of the marks.
     feed: String,
     transaction: u32,
-    /// The names of tables of the service as the notes of this transaction have said. `None` for what is no table of it.
+    /// The names of tables of the service, from the notes of this transaction. `None` for any other relation.
     names: HashMap<Oid, Option<String>>,
 }
 
@@ -168,7 +167,7 @@ struct Table {
 }
 
 impl Decoder {
-    /// For the tables in this schema whose bags have this type.
+    /// Makes a decoder for the tables in this schema with bags of this type.
     pub fn new(schema: &'static str, properties_type: Oid) -> Decoder {
         Decoder {
             schema,
@@ -179,7 +178,7 @@ impl Decoder {
         }
     }
 
-    /// Reads notes too: definitions of tables, and the marks of this feed.
+    /// Also reads notes: definitions of tables, and the marks of this feed.
     #[must_use]
     pub fn with_notes(mut self, notary: Notary, feed: String) -> Decoder {
         self.notes = Some(Notes {
@@ -191,9 +190,9 @@ impl Decoder {
         self
     }
 
-    /// Reads the next message, whose values must be in binary form and whose texts must be UTF-8. The changes that it stands for
-    /// go to `sink`: an update that changes a key is a delete and an insert. Changes of a table that cannot be read are one gap for
-    /// each transaction.
+    /// Reads the next message. Its values must be in binary form, and its texts must be UTF-8. Its changes go to
+    /// `sink`: an update that changes a key becomes a delete and an insert. A table with changes that cannot be read
+    /// gives one gap for each transaction.
     ///
     /// # Errors
     /// [`Malformed`] for bytes that are no such message.
@@ -251,10 +250,10 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Returns the table of the service that a message describes: one in its schema whose first four columns have the types of an
-    /// entity's. A table that has only some of these was retyped, or is published with a list of columns. If it were left out,
-    /// its changes would be lost without a word. Who reads notes knows tables by their OIDs: what such a table is in another schema
-    /// is not lost without a word either.
+    /// Returns the table of the service that a message describes. It is in the service's schema, and its first four
+    /// columns have the types of an entity's columns. A table with only some of these types was retyped, or is
+    /// published with a list of columns: without a gap, its changes would be lost silently. A reader of notes knows
+    /// tables by OID, so a table in another schema gives a gap as well.
     fn described(&self, relation: &Relation<'_>) -> Result<Option<Table>, Malformed> {
         let is_away = relation.schema != self.schema.as_bytes();
         if is_away && self.notes.is_none() {
@@ -313,7 +312,7 @@ impl Table {
     }
 }
 
-/// Gives the changes of a relation that `read` makes, or a gap, if there is none in this transaction.
+/// Gives the changes of a relation that `read` makes. If it cannot, gives one gap in this transaction.
 fn give<'m>(
     tables: &'m Tables,
     gaps: &mut HashSet<Oid>,
@@ -342,7 +341,7 @@ fn give<'m>(
     }
 }
 
-/// Returns whether the key of an old row, which is that of the replica identity, is not that of an entity. A part of a table may have
+/// Returns whether the key of an old row, by the replica identity, lacks a key of an entity. A part of a table may have
 /// another replica identity than the table.
 fn lacks_keys(old: &Old<'_>) -> bool {
     let is_missing = |column| !matches!(old.tuple().get(column), Some(Datum::Text(_) | Datum::Binary(_)));
@@ -493,7 +492,7 @@ mod tests {
         described_with_identity(relation, schema, name, types, 2)
     }
 
-    /// A relation whose replica identity has the first `keys` columns.
+    /// Returns the message of a relation with the first `keys` columns as its replica identity.
     fn described_with_identity(relation: Oid, schema: &str, name: &str, types: &[Oid], keys: usize) -> Vec<u8> {
         let mut rest = format!("{schema}\0{name}\0d").into_bytes();
         rest.extend(i16::try_from(types.len()).unwrap().to_be_bytes());
@@ -636,7 +635,7 @@ mod tests {
             assert_eq!(changes(decoder, unreadable), [""; 0]);
             assert_eq!(changes(decoder, &update), ["Orders update p r 7 bag -"]);
         }
-        // Other columns than an entity has, of which a part is left.
+        // Relations with only a part of an entity's columns.
         for other in [&[TEXT, TEXT][..], &[TEXT, PROPERTIES], &[23, 23, 23, PROPERTIES]] {
             changes(decoder, &described(1, "table_service_data", "Orders", other));
             for unreadable in [&insert, &update, &delete, &clear] {
@@ -710,7 +709,7 @@ mod tests {
             assert_eq!(changes(with_notes, &message).concat(), told, "{before:?} {now:?}");
             assert_eq!(changes(&mut decoder(), &message), [""; 0]);
         }
-        // What a transaction has said is that of no other one.
+        // The notes of one transaction do not count for another.
         changes(with_notes, &begin(735));
         assert_eq!(
             changes(with_notes, &definition(Some("A"), Some("C"))),

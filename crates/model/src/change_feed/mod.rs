@@ -1,7 +1,7 @@
-//! Change feeds: their names, and the changes that PostgreSQL's messages stand for.
+//! Change feeds: their names, and the changes in PostgreSQL's messages.
 //!
-//! A feed is a publication and a logical replication slot. The publication belongs to a database, and its name follows from the
-//! feed's. The names of slots are those of the whole server, so the slot's name has the database's OID too.
+//! A feed is a publication and a logical replication slot. The publication belongs to a database, and its name follows
+//! from the feed's. A slot belongs to the whole server, so its name also has the database's OID.
 //!
 //! ```
 //! use table_service_model::change_feed::FeedName;
@@ -18,17 +18,17 @@ mod notes;
 pub use decoder::{Boundary, Change, Decoder, Gap, Kind};
 pub use notes::{MARK_BYTES, NOTE_PREFIX, Notary, Note};
 
-use crate::error::Error;
+use crate::Error;
 
-/// With what the names of slots and publications begin.
+/// The prefix of the names of slots and publications.
 pub const PREFIX: &str = "table_service_";
 
-/// How many characters a feed's name may have. PostgreSQL's names have 63, and a slot's name also has the prefix, an OID of up to
-/// ten digits, and a line between them.
+/// The number of characters that a feed's name may have. PostgreSQL's names have 63, and a slot's name also has the
+/// prefix, an OID of up to ten digits, and a line between them.
 pub const FEED_NAME_CHARACTERS: usize = 63 - PREFIX.len() - 11;
 
-/// The name of a change feed. As with tables, two names that differ only in the case of letters are one. Its publication and its slot
-/// have it in lower case.
+/// The name of a change feed. As with tables, two names that differ only in the case of letters are one. The
+/// publication and the slot have it in lower case.
 #[derive(Debug, Clone, Copy)]
 pub struct FeedName<'n>(&'n str);
 
@@ -69,7 +69,7 @@ impl<'n> FeedName<'n> {
     }
 }
 
-/// Returns with what the names of the slots of a database's feeds begin.
+/// Returns the prefix of the names of slots that the feeds of a database have.
 pub fn slot_prefix(database: u32) -> String {
     format!("{PREFIX}{database}_")
 }

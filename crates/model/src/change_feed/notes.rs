@@ -1,8 +1,8 @@
 //! Notes: messages in PostgreSQL's log that the extension writes beside the changes of entities. They say which relations are tables
 //! of the service, and have the marks of readers.
 //!
-//! Any role can write messages with any prefix (`pg_logical_emit_message`). So a note has a code that needs a secret, and holds in one
-//! transaction only: nobody can forge one, or write again what was read elsewhere.
+//! Any role can write messages with any prefix (`pg_logical_emit_message`). So a note has a code that needs a secret,
+//! and it is valid in one transaction only: nobody can forge a note, or write a note of another transaction again.
 
 use std::str;
 
@@ -20,14 +20,14 @@ pub const MARK_BYTES: usize = 256;
 /// How many bytes a code has, which is SHA-256.
 const CODE_BYTES: usize = 32;
 
-/// More than any note has: the code, names of PostgreSQL or of a feed, and a mark. What others write is not looked at beyond that.
+/// More than any note has: the code, names of PostgreSQL or of a feed, and a mark. Longer messages are of others.
 const MOST_BYTES: usize = 512;
 
-/// What a message of the extension says.
+/// A message of the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note<'m> {
-    /// The relation has this name as a table of the service, and had that name before the transaction began. `None` stands for a
-    /// relation that is no table of the service, or that does not exist.
+    /// The relation has this name as a table of the service, and had that name before the transaction began. `None` is
+    /// for a relation that is no table of the service, or that does not exist.
     Definition {
         relation: Oid,
         before: Option<&'m str>,

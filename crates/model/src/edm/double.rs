@@ -52,7 +52,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Reads what a number prints as: digits with or without a point and an `e`, without a sign.
+    /// Reads the printed form of a number: digits with or without a point and an `e`, without a sign.
     fn read(text: &str) -> Decimal {
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         let exponent: i32 = exponent.parse().unwrap_or_default();
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Doubles as they come in applications, too: few digits, near one.
+    /// Any doubles, and doubles that are common in applications: with few digits, near one.
     fn doubles() -> impl Strategy<Value = f64> {
         prop_oneof![
             any::<u64>().prop_map(f64::from_bits),

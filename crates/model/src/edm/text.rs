@@ -57,7 +57,7 @@ pub fn write_binary(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
     out.resize(start + bytes.len().div_ceil(3) * 4, 0);
     if let Some(target) = out.get_mut(start..) {
-        // The room is exactly what padded base64 needs.
+        // The room is exactly as long as padded base64.
         let _ = STANDARD.encode_slice(bytes, target);
     }
 }

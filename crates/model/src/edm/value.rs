@@ -4,7 +4,7 @@ use strum::{EnumString, EnumTryAs, IntoStaticStr, VariantArray};
 
 use super::double::write_double;
 use super::text::{write_binary, write_guid};
-use crate::ticks::Ticks;
+use crate::Ticks;
 
 /// The type of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr, VariantArray)]
@@ -28,7 +28,7 @@ pub enum EdmType {
 }
 
 impl EdmType {
-    /// Every type. Serialised filters name a type by its place here, so the order stays.
+    /// Every type. Stored bags name a type by its place here, so the order stays.
     pub const ALL: &[EdmType] = EdmType::VARIANTS;
 
     /// Returns the name in annotations, e.g. `Edm.Int32`.
@@ -79,7 +79,7 @@ impl Value<'_> {
         String::from_utf8(out).unwrap_or_default()
     }
 
-    /// Appends what [`Value::text`] gives.
+    /// Appends the text of [`Value::text`].
     pub(crate) fn write_text(self, out: &mut Vec<u8>) {
         match self {
             Value::String(text) => out.extend_from_slice(text.as_bytes()),

@@ -16,428 +16,283 @@ const QUOTED_KEY: usize = 256;
 catalog! {
     /// An error of the Table service. `Display` gives the service's message without its code.
     pub enum Error {
-        EntityAlreadyExists => {
-            code: EntityAlreadyExists, sqlstate: "23505", stage: BackEnd,
-            message: "The specified entity already exists.",
-        }
-        EntityNotFound => {
-            code: ResourceNotFound, sqlstate: "P0002", stage: BackEnd,
-            message: "The specified resource does not exist.",
-        }
-        UpdateConditionNotSatisfied => {
-            code: UpdateConditionNotSatisfied, sqlstate: "40002", stage: BackEnd,
-            message: "The update condition specified in the request was not satisfied.",
-        }
+        EntityAlreadyExists: EntityAlreadyExists "23505" BackEnd
+            "The specified entity already exists.";
+        EntityNotFound: ResourceNotFound "P0002" BackEnd
+            "The specified resource does not exist.";
+        UpdateConditionNotSatisfied: UpdateConditionNotSatisfied "40002" BackEnd
+            "The update condition specified in the request was not satisfied.";
         /// The condition of a patch fails because `entity` lacks a property.
-        PropertyOfConditionMissing { entity: &'static str, property: String } => {
-            code: UpdateConditionNotSatisfied, sqlstate: "40002", stage: BackEnd,
-            message: "The update condition specified in the request was not satisfied.",
-            hint: "{entity} no property \"{property}\". A comparison with a property that is missing does not hold, whatever its operator is; with not before it, it holds: where {property} lt ... fails, not ({property} ge ...) passes.",
-        }
+        PropertyOfConditionMissing { entity: &'static str, property: String }:
+            UpdateConditionNotSatisfied "40002" BackEnd
+            "The update condition specified in the request was not satisfied."
+            hint "{entity} no property \"{property}\". A comparison with a property that is missing does not hold, whatever its operator is; with not before it, it holds: where {property} lt ... fails, not ({property} ge ...) passes.";
 
-        TableAlreadyExists => {
-            code: TableAlreadyExists, sqlstate: "42P07", stage: BackEnd,
-            message: "The table specified already exists.",
-        }
-        /// An object that is not a table of the service has the name of a new table; `reason` is what PostgreSQL says.
-        TableNameTaken { reason: String } => {
-            code: TableAlreadyExists, sqlstate: "42P07", stage: BackEnd,
-            message: "The table specified already exists.",
-            hint: "Another object in the schema table_service_data has this name, in any case ({reason}). Take another name, or rename or drop that object.",
-        }
+        TableAlreadyExists: TableAlreadyExists "42P07" BackEnd
+            "The table specified already exists.";
+        /// An object that is not a table of the service has the name of a new table; `reason` has PostgreSQL's words.
+        TableNameTaken { reason: String }: TableAlreadyExists "42P07" BackEnd
+            "The table specified already exists."
+            hint "Another object in the schema table_service_data has this name, in any case ({reason}). Take another name, or rename or drop that object.";
         /// Tables have the name in several cases. They were made where the event trigger did not run.
-        TableNameAmbiguous { names: String } => {
-            code: AmbiguousTableName, sqlstate: "42P09", stage: FrontEnd,
-            message: "The specified table name is ambiguous: tables have it in several cases.",
-            hint: "The schema table_service_data has the tables {names}. Rename or drop all but one, for example with ALTER TABLE table_service_data.\"...\" RENAME TO. Until then no function takes any of them.",
-        }
+        TableNameAmbiguous { names: String }: AmbiguousTableName "42P09" FrontEnd
+            "The specified table name is ambiguous: tables have it in several cases."
+            hint "The schema table_service_data has the tables {names}. Rename or drop all but one, for example with ALTER TABLE table_service_data.\"...\" RENAME TO. Until then no function takes any of them.";
         /// An operation on entities names a table that does not exist.
-        TableNotFound => {
-            code: TableNotFound, sqlstate: "42P01", stage: FrontEnd,
-            message: "The table specified does not exist.",
-        }
+        TableNotFound: TableNotFound "42P01" FrontEnd
+            "The table specified does not exist.";
         /// A table that does not exist cannot be deleted.
-        TableToDeleteNotFound => {
-            code: ResourceNotFound, sqlstate: "42P01", stage: BackEnd,
-            message: "The specified resource does not exist.",
-        }
+        TableToDeleteNotFound: ResourceNotFound "42P01" BackEnd
+            "The specified resource does not exist.";
         /// The message has the service's own spelling.
-        TableNameInvalid => {
-            code: InvalidResourceName, sqlstate: "42602", stage: BackEnd,
-            message: "The specifed resource name contains invalid characters.",
-            hint: "A table name is a letter followed by letters and digits (ASCII).",
-        }
-        TableNameLength => {
-            code: OutOfRangeInput, sqlstate: "42602", stage: BackEnd,
-            message: "The specified resource name length is not within the permissible limits.",
-            hint: "A table name has 3 to 63 characters.",
-        }
-        TableNameReserved => {
-            code: InvalidInput, sqlstate: "22023", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "The table name \"tables\" is reserved.",
-        }
+        TableNameInvalid: InvalidResourceName "42602" BackEnd
+            "The specifed resource name contains invalid characters."
+            hint "A table name is a letter followed by letters and digits (ASCII).";
+        TableNameLength: OutOfRangeInput "42602" BackEnd
+            "The specified resource name length is not within the permissible limits."
+            hint "A table name has 3 to 63 characters.";
+        TableNameReserved: InvalidInput "22023" BackEnd
+            "One of the request inputs is not valid."
+            hint "The table name \"tables\" is reserved.";
 
         /// A table has a property index that a new one would repeat.
-        PropertyIndexExists { property: String } => {
-            code: ResourceAlreadyExists, sqlstate: "42P07", stage: BackEnd,
-            message: "The specified resource already exists.",
-            hint: "The table has an index on the property \"{property}\".",
-        }
-        PropertyIndexNotFound { property: String } => {
-            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
-            message: "The specified resource does not exist.",
-            hint: "The table has no index on the property \"{property}\".",
-        }
+        PropertyIndexExists { property: String }: ResourceAlreadyExists "42P07" BackEnd
+            "The specified resource already exists."
+            hint "The table has an index on the property \"{property}\".";
+        PropertyIndexNotFound { property: String }: ResourceNotFound "42704" BackEnd
+            "The specified resource does not exist."
+            hint "The table has no index on the property \"{property}\".";
 
         /// A table has an expiry.
-        ExpiryExists => {
-            code: ResourceAlreadyExists, sqlstate: "42P07", stage: BackEnd,
-            message: "The specified resource already exists.",
-            hint: "The table has an expiry. To change it, call drop_expiry and set_expiry in one transaction.",
-        }
-        ExpiryNotFound => {
-            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
-            message: "The specified resource does not exist.",
-            hint: "The table has no expiry.",
-        }
-        ChangeFeedExists { feed: String } => {
-            code: ResourceAlreadyExists, sqlstate: "42710", stage: BackEnd,
-            message: "The specified resource already exists.",
-            hint: "There is a change feed \"{feed}\".",
-        }
+        ExpiryExists: ResourceAlreadyExists "42P07" BackEnd
+            "The specified resource already exists."
+            hint "The table has an expiry. To change it, call drop_expiry and set_expiry in one transaction.";
+        ExpiryNotFound: ResourceNotFound "42704" BackEnd
+            "The specified resource does not exist."
+            hint "The table has no expiry.";
+        ChangeFeedExists { feed: String }: ResourceAlreadyExists "42710" BackEnd
+            "The specified resource already exists."
+            hint "There is a change feed \"{feed}\".";
         /// A publication that only a feed of this name could have is there, without a slot.
-        ChangeFeedPublicationExists { feed: String } => {
-            code: ResourceAlreadyExists, sqlstate: "42710", stage: BackEnd,
-            message: "The specified resource already exists.",
-            hint: "There is a publication table_service_{feed} without a slot, as after a restore. With if_not_exists => true it becomes the change feed again, with the tables that \\dRp+ shows. Or call drop_change_feed('{feed}') first.",
-        }
-        ChangeFeedNotFound { feed: String } => {
-            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
-            message: "The specified resource does not exist.",
-            hint: "There is no change feed \"{feed}\": create_change_feed makes it, and query_change_feeds lists those that there are.",
-        }
+        ChangeFeedPublicationExists { feed: String }: ResourceAlreadyExists "42710" BackEnd
+            "The specified resource already exists."
+            hint "There is a publication table_service_{feed} without a slot, as after a restore. With if_not_exists => true it becomes the change feed again, with the tables that \\dRp+ shows. Or call drop_change_feed('{feed}') first.";
+        ChangeFeedNotFound { feed: String }: ResourceNotFound "42704" BackEnd
+            "The specified resource does not exist."
+            hint "There is no change feed \"{feed}\": create_change_feed makes it, and query_change_feeds lists those that there are.";
         /// A feed has its publication, but no slot.
-        ChangeFeedSlotNotFound { feed: String } => {
-            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
-            message: "The specified resource does not exist.",
-            hint: "The replication slot of the change feed \"{feed}\" is gone, as after a restore, or after a promotion before PostgreSQL 17, and with it the changes since then. Call create_change_feed('{feed}', if_not_exists => true), which makes a new slot, then copy the tables again.",
-        }
+        ChangeFeedSlotNotFound { feed: String }: ResourceNotFound "42704" BackEnd
+            "The specified resource does not exist."
+            hint "The replication slot of the change feed \"{feed}\" is gone, as after a restore, or after a promotion before PostgreSQL 17, and with it the changes since then. Call create_change_feed('{feed}', if_not_exists => true), which makes a new slot, then copy the tables again.";
         /// A feed has its publication on this standby, and its slot on the primary.
-        ChangeFeedOfPrimary { feed: String } => {
-            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
-            message: "The specified resource does not exist.",
-            hint: "This server is a standby, and has no replication slot of the change feed \"{feed}\". Read the feed on the primary.",
-        }
+        ChangeFeedOfPrimary { feed: String }: ResourceNotFound "42704" BackEnd
+            "The specified resource does not exist."
+            hint "This server is a standby, and has no replication slot of the change feed \"{feed}\". Read the feed on the primary.";
         /// A feed has its slot, but no publication.
-        ChangeFeedPublicationNotFound { feed: String } => {
-            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
-            message: "The specified resource does not exist.",
-            hint: "The publication of the change feed \"{feed}\" is gone. Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again.",
-        }
+        ChangeFeedPublicationNotFound { feed: String }: ResourceNotFound "42704" BackEnd
+            "The specified resource does not exist."
+            hint "The publication of the change feed \"{feed}\" is gone. Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again.";
         /// The name of a feed's slot belongs to a slot that is not for feeds.
-        ChangeFeedSlotOfOthers { slot: String } => {
-            code: InvalidInput, sqlstate: "22023", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "The replication slot \"{slot}\", whose name is that of the change feed's, is none of pgoutput in this database. Drop it with pg_drop_replication_slot, or take another feed_name.",
-        }
+        ChangeFeedSlotOfOthers { slot: String }: InvalidInput "22023" BackEnd
+            "One of the request inputs is not valid."
+            hint "The replication slot \"{slot}\", whose name is that of the change feed's, is none of pgoutput in this database. Drop it with pg_drop_replication_slot, or take another feed_name.";
         /// A feed's slot gives changes before their transaction commits.
-        ChangeFeedSlotOfTwoPhases { feed: String } => {
-            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "The replication slot of the change feed \"{feed}\" gives prepared transactions before they commit (two_phase): whoever made it, or a subscription that uses it, has asked for that. Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again.",
-        }
+        ChangeFeedSlotOfTwoPhases { feed: String }: InvalidInput "55000" BackEnd
+            "One of the request inputs is not valid."
+            hint "The replication slot of the change feed \"{feed}\" gives prepared transactions before they commit (two_phase): whoever made it, or a subscription that uses it, has asked for that. Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again.";
         /// A role that could not have made the feed owns the publication with its name, and decides what it publishes.
-        ChangeFeedPublicationOfOthers { publication: String, owner: String } => {
-            code: AuthorizationFailure, sqlstate: "42501", stage: FrontEnd,
-            message: "This request is not authorized to perform this operation.",
-            hint: "The publication {publication} belongs to the role \"{owner}\", which has no REPLICATION, so it is no change feed's: its owner decides which changes it has. Drop it (DROP PUBLICATION), or give it to a role with REPLICATION if you trust what it has (ALTER PUBLICATION {publication} OWNER TO ...). drop_change_feed drops the slot of the change feed in any case.",
-        }
-        /// The publication of a feed leaves changes of its tables out; `what` says which.
-        ChangeFeedPublicationInPart { publication: String, what: String } => {
-            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "The publication {publication} {what}, so the change feed has lost changes. Call ALTER PUBLICATION {publication} SET (publish = 'insert, update, delete, truncate', publish_via_partition_root), publish tables without WHERE, drop and create the change feed, then copy the tables again.",
-        }
+        ChangeFeedPublicationOfOthers { publication: String, owner: String }: AuthorizationFailure "42501" FrontEnd
+            "This request is not authorized to perform this operation."
+            hint "The publication {publication} belongs to the role \"{owner}\", which has no REPLICATION, so it is no change feed's: its owner decides which changes it has. Drop it (DROP PUBLICATION), or give it to a role with REPLICATION if you trust what it has (ALTER PUBLICATION {publication} OWNER TO ...). drop_change_feed drops the slot of the change feed in any case.";
+        /// The publication of a feed leaves changes of its tables out; `what` is the reason in the hint.
+        ChangeFeedPublicationInPart { publication: String, what: String }: InvalidInput "55000" BackEnd
+            "One of the request inputs is not valid."
+            hint "The publication {publication} {what}, so the change feed has lost changes. Call ALTER PUBLICATION {publication} SET (publish = 'insert, update, delete, truncate', publish_via_partition_root), publish tables without WHERE, drop and create the change feed, then copy the tables again.";
         /// The publication of a feed is there and has not a table that the feed is asked for.
-        ChangeFeedLacksTable { publication: String, table: String } => {
-            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "The publication {publication} is there and has not the table \"{table}\". Add it with ALTER PUBLICATION {publication} ADD TABLE and copy it again, or drop the change feed and create it.",
-        }
+        ChangeFeedLacksTable { publication: String, table: String }: InvalidInput "55000" BackEnd
+            "One of the request inputs is not valid."
+            hint "The publication {publication} is there and has not the table \"{table}\". Add it with ALTER PUBLICATION {publication} ADD TABLE and copy it again, or drop the change feed and create it.";
         /// A feed is there and asked for old images, which a table of it does not have.
-        ChangeFeedLacksImages { table: String } => {
-            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "The change feed is there, and has no old images of {table}. Call ALTER TABLE {table} REPLICA IDENTITY FULL, or drop the change feed and create it with old_images.",
-        }
-        /// A table whose updates and deletes a feed could not tell.
-        ChangeFeedNeedsKeys { table: String } => {
-            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "The replica identity of {table} has not the keys of its entities, so PostgreSQL would refuse updates and deletes, or publish them without keys. Call ALTER TABLE {table} REPLICA IDENTITY DEFAULT, which uses the primary key, or REPLICA IDENTITY FULL; or name the tables of the change feed without it.",
-        }
+        ChangeFeedLacksImages { table: String }: InvalidInput "55000" BackEnd
+            "One of the request inputs is not valid."
+            hint "The change feed is there, and has no old images of {table}. Call ALTER TABLE {table} REPLICA IDENTITY FULL, or drop the change feed and create it with old_images.";
+        /// The replica identity of a table lacks the keys, so that a feed could not tell its updates and deletes.
+        ChangeFeedNeedsKeys { table: String }: InvalidInput "55000" BackEnd
+            "One of the request inputs is not valid."
+            hint "The replica identity of {table} has not the keys of its entities, so PostgreSQL would refuse updates and deletes, or publish them without keys. Call ALTER TABLE {table} REPLICA IDENTITY DEFAULT, which uses the primary key, or REPLICA IDENTITY FULL; or name the tables of the change feed without it.";
         /// A slot has given a message that cannot be read.
-        ChangesUnreadable { reason: String } => {
-            code: InternalError, sqlstate: "XX001", stage: BackEnd,
-            message: "Server encountered an internal error. Please try again after some time.",
-            hint: "{reason}. Another output plugin than pgoutput may have written it.",
-        }
+        ChangesUnreadable { reason: String }: InternalError "XX001" BackEnd
+            "Server encountered an internal error. Please try again after some time."
+            hint "{reason}. Another output plugin than pgoutput may have written it.";
 
         /// A key is NULL or missing.
-        KeyMissing { key: &'static str } => {
-            code: PropertiesNeedValue, sqlstate: "23502", stage: FrontEnd,
-            message: "The values are not specified for all properties in the entity.",
-            hint: "{key} needs a value.",
-        }
+        KeyMissing { key: &'static str }: PropertiesNeedValue "23502" FrontEnd
+            "The values are not specified for all properties in the entity."
+            hint "{key} needs a value.";
         /// A key has a forbidden character.
-        KeyCharacter { key: &'static str, value: String, character: String } => {
-            code: OutOfRangeInput, sqlstate: "22003", stage: FrontEnd,
-            message: "The '{key}' parameter of value '{value}' is out of range.",
-            hint: "A key must not contain {character}. Forbidden are / \\ # ? and control characters.",
-        }
+        KeyCharacter { key: &'static str, value: String, character: String }: OutOfRangeInput "22003" FrontEnd
+            "The '{key}' parameter of value '{value}' is out of range."
+            hint "A key must not contain {character}. Forbidden are / \\ # ? and control characters.";
         /// A DateTime is out of range.
-        ParameterOutOfRange { parameter: String, value: String } => {
-            code: OutOfRangeInput, sqlstate: "22003", stage: FrontEnd,
-            message: "The '{parameter}' parameter of value '{value}' is out of range.",
-        }
+        ParameterOutOfRange { parameter: String, value: String }: OutOfRangeInput "22003" FrontEnd
+            "The '{parameter}' parameter of value '{value}' is out of range.";
         /// A key is longer than a key may be. The service has the same message as for a property.
-        KeyTooLong => {
-            code: PropertyValueTooLarge, sqlstate: "54000", stage: BackEnd,
-            message: "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
-            hint: "PartitionKey and RowKey have at most 1024 UTF-16 units each, and 2680 bytes of UTF-8 together.",
-        }
+        KeyTooLong: PropertyValueTooLarge "54000" BackEnd
+            "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
+            hint "PartitionKey and RowKey have at most 1024 UTF-16 units each, and 2680 bytes of UTF-8 together.";
 
-        PropertyNameInvalid { name: String } => {
-            code: PropertyNameInvalid, sqlstate: "22023", stage: FrontEnd,
-            message: "The property name is invalid.",
-            hint: "\"{name}\" is no property name: a letter or _ comes first, then letters, digits and _.",
-        }
-        PropertyNameTooLong { name: String } => {
-            code: PropertyNameTooLong, sqlstate: "54000", stage: FrontEnd,
-            message: "The property name exceeds the maximum allowed length (255).",
-            hint: "The name begins with \"{name}\".",
-        }
-        DuplicateProperty { name: String } => {
-            code: DuplicatePropertiesSpecified, sqlstate: "22023", stage: FrontEnd,
-            message: "A property is specified more than one time.",
-            hint: "The property is \"{name}\".",
-        }
-        PropertyValueTooLarge { name: String } => {
-            code: PropertyValueTooLarge, sqlstate: "54000", stage: BackEnd,
-            message: "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
-            hint: "The property is \"{name}\".",
-        }
-        TooManyProperties => {
-            code: TooManyProperties, sqlstate: "54000", stage: BackEnd,
-            message: "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
-        }
-        EntityTooLarge => {
-            code: EntityTooLarge, sqlstate: "54000", stage: BackEnd,
-            message: "The entity is larger than the maximum allowed size (1MB).",
-        }
+        PropertyNameInvalid { name: String }: PropertyNameInvalid "22023" FrontEnd
+            "The property name is invalid."
+            hint "\"{name}\" is no property name: a letter or _ comes first, then letters, digits and _.";
+        PropertyNameTooLong { name: String }: PropertyNameTooLong "54000" FrontEnd
+            "The property name exceeds the maximum allowed length (255)."
+            hint "The name begins with \"{name}\".";
+        DuplicateProperty { name: String }: DuplicatePropertiesSpecified "22023" FrontEnd
+            "A property is specified more than one time."
+            hint "The property is \"{name}\".";
+        PropertyValueTooLarge { name: String }: PropertyValueTooLarge "54000" BackEnd
+            "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
+            hint "The property is \"{name}\".";
+        TooManyProperties: TooManyProperties "54000" BackEnd
+            "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.";
+        EntityTooLarge: EntityTooLarge "54000" BackEnd
+            "The entity is larger than the maximum allowed size (1MB).";
 
         /// A well-formed payload has a value that the service cannot take; `reason` says which and why.
-        UnreadableValue { reason: String } => {
-            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
-            message: "An error occurred while processing this request.",
-            hint: "{reason}.",
-        }
+        UnreadableValue { reason: String }: InvalidInput "22023" FrontEnd
+            "An error occurred while processing this request."
+            hint "{reason}.";
         /// The text is not JSON, or not a JSON object.
-        MalformedJson { reason: String } => {
-            code: InvalidInput, sqlstate: "22P02", stage: FrontEnd,
-            message: "An error occurred while processing this request.",
-            hint: "{reason}.",
-        }
+        MalformedJson { reason: String }: InvalidInput "22P02" FrontEnd
+            "An error occurred while processing this request."
+            hint "{reason}.";
         /// The bytes are not a property bag, in the binary protocol.
-        MalformedBinary { reason: &'static str } => {
-            code: InvalidInput, sqlstate: "22P03", stage: FrontEnd,
-            message: "An error occurred while processing this request.",
-            hint: "{reason}.",
-        }
-        EtagInvalid { value: String } => {
-            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
-            message: "The etag value '{value}' specified in one of the request headers is not valid. Please make sure only one etag value is specified and is valid.",
-            hint: "An ETag looks like W/\"datetime'2026-01-31T12%3A00%3A00Z'\"; * means any version.",
-        }
+        MalformedBinary { reason: &'static str }: InvalidInput "22P03" FrontEnd
+            "An error occurred while processing this request."
+            hint "{reason}.";
+        EtagInvalid { value: String }: InvalidInput "22023" FrontEnd
+            "The etag value '{value}' specified in one of the request headers is not valid. Please make sure only one etag value is specified and is valid."
+            hint "An ETag looks like W/\"datetime'2026-01-31T12%3A00%3A00Z'\"; * means any version.";
         /// An argument of the SQL API is NULL or outside its values; `reason` says which.
-        ArgumentInvalid { reason: String } => {
-            code: InvalidInput, sqlstate: "22023", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "{reason}.",
-        }
+        ArgumentInvalid { reason: String }: InvalidInput "22023" BackEnd
+            "One of the request inputs is not valid."
+            hint "{reason}.";
 
         /// A procedure that commits was called inside of a transaction block.
-        CalledInTransaction { procedure: &'static str } => {
-            code: InvalidInput, sqlstate: "2D000", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "{procedure} commits after each step, so it cannot run in a transaction block or a function. Call it by itself, or call the function of the same name without in_steps.",
-        }
+        CalledInTransaction { procedure: &'static str }: InvalidInput "2D000" BackEnd
+            "One of the request inputs is not valid."
+            hint "{procedure} commits after each step, so it cannot run in a transaction block or a function. Call it by itself, or call the function of the same name without in_steps.";
 
         /// A function was called in a transaction that keeps one snapshot.
-        CalledWithOneSnapshot { function: &'static str } => {
-            code: InvalidInput, sqlstate: "25001", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "{function} needs a transaction at READ COMMITTED: with one snapshot, as at REPEATABLE READ and SERIALIZABLE, it does not see all that others have committed.",
-        }
+        CalledWithOneSnapshot { function: &'static str }: InvalidInput "25001" BackEnd
+            "One of the request inputs is not valid."
+            hint "{function} needs a transaction at READ COMMITTED: with one snapshot, as at REPEATABLE READ and SERIALIZABLE, it does not see all that others have committed.";
 
-        /// A filter does not parse; `position` is the end of the first unexpected token, in UTF-16 units. `expected` says what
-        /// could have been there.
-        FilterSyntax { position: usize, filter: String, expected: &'static str } => {
-            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
-            message: "Syntax error at position {position} in '{filter}'.",
-            hint: "{expected}.",
-        }
+        /// A filter does not parse; `position` is the end of the first unexpected token, in UTF-16 units. `expected`
+        /// describes the syntax that could be there.
+        FilterSyntax { position: usize, filter: String, expected: &'static str }: InvalidInput "22023" FrontEnd
+            "Syntax error at position {position} in '{filter}'."
+            hint "{expected}.";
         /// A String in a filter, or in the keys of a URL, has no end. The position is the end of the text, in UTF-16 units.
-        StringUnterminated { position: usize, text: String } => {
-            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
-            message: "There is an unterminated string literal at position {position} in '{text}'.",
-            hint: "A literal ends with a single quote, and a single quote within it is written twice.",
-        }
+        StringUnterminated { position: usize, text: String }: InvalidInput "22023" FrontEnd
+            "There is an unterminated string literal at position {position} in '{text}'."
+            hint "A literal ends with a single quote, and a single quote within it is written twice.";
         /// Another literal, such as a DateTime, has no end.
-        LiteralUnterminated { position: usize, text: String } => {
-            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
-            message: "There is an unterminated literal at position {position} in '{text}'.",
-            hint: "A literal ends with a single quote.",
-        }
-        /// A character stands where none of its kind can; `position` is its own, in UTF-16 units.
-        CharacterInvalid { character: char, position: usize, text: String, reason: &'static str } => {
-            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
-            message: "Syntax error: character '{character}' is not valid at position {position} in '{text}'.",
-            hint: "{reason}.",
-        }
+        LiteralUnterminated { position: usize, text: String }: InvalidInput "22023" FrontEnd
+            "There is an unterminated literal at position {position} in '{text}'."
+            hint "A literal ends with a single quote.";
+        /// A character is in a place where no character of its kind can be; `position` is its place, in UTF-16 units.
+        CharacterInvalid { character: char, position: usize, text: String, reason: &'static str }:
+            InvalidInput "22023" FrontEnd
+            "Syntax error: character '{character}' is not valid at position {position} in '{text}'."
+            hint "{reason}.";
         /// A number ends behind its point or its exponent.
-        DigitExpected { position: usize, text: String } => {
-            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
-            message: "A digit was expected at position {position} in '{text}'.",
-            hint: "A number is written as 30, 5L, 1.5 or 1e10.",
-        }
+        DigitExpected { position: usize, text: String }: InvalidInput "22023" FrontEnd
+            "A digit was expected at position {position} in '{text}'."
+            hint "A number is written as 30, 5L, 1.5 or 1e10.";
         /// A filter is a literal and no condition.
-        FilterNotBoolean { reason: &'static str } => {
-            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
-            message: "The $filter expression must evaluate to a single boolean value.",
-            hint: "{reason}.",
-        }
+        FilterNotBoolean { reason: &'static str }: InvalidInput "22023" FrontEnd
+            "The $filter expression must evaluate to a single boolean value."
+            hint "{reason}.";
         /// A literal of a filter does not have the form of its type; `position` is its start, in UTF-16 units.
-        FilterLiteral { edm: &'static str, literal: String, position: usize, filter: String, form: &'static str } => {
-            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
-            message: "Unrecognized '{edm}' literal '{literal}' at '{position}' in '{filter}'.",
-            hint: "{form}.",
-        }
-        /// `null` stands beside another operator than `eq` and `ne`.
-        FilterNullOperator { operator: &'static str } => {
-            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
-            message: "The operator '{operator}' is not supported for the 'null' literal; only equality checks are supported.",
-        }
+        FilterLiteral { edm: &'static str, literal: String, position: usize, filter: String, form: &'static str }:
+            InvalidInput "22023" FrontEnd
+            "Unrecognized '{edm}' literal '{literal}' at '{position}' in '{filter}'."
+            hint "{form}.";
+        /// The operator beside `null` is neither `eq` nor `ne`.
+        FilterNullOperator { operator: &'static str }: InvalidInput "22023" FrontEnd
+            "The operator '{operator}' is not supported for the 'null' literal; only equality checks are supported.";
         /// A filter is too long or nests too deep; `reason` says which.
-        FilterBeyondLimit { reason: String } => {
-            code: InvalidInput, sqlstate: "54000", stage: FrontEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "{reason}.",
-        }
+        FilterBeyondLimit { reason: String }: InvalidInput "54000" FrontEnd
+            "One of the request inputs is not valid."
+            hint "{reason}.";
 
         /// The message has the index of the first operation that is too many.
-        TooManyOperations => {
-            code: InvalidInput, sqlstate: "54000", stage: FrontEnd,
-            message: "99:The batch request operation exceeds the maximum 100 changes per change set.",
-        }
-        BatchTooLarge => {
-            code: RequestBodyTooLarge, sqlstate: "54000", stage: FrontEnd,
-            message: "The request body is too large and exceeds the maximum permissible limit.",
-        }
-        DuplicateRow => {
-            code: InvalidDuplicateRow, sqlstate: "22023", stage: FrontEnd,
-            message: "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request.",
-        }
-        AnotherPartition => {
-            code: CommandsInBatchActOnDifferentPartitions, sqlstate: "22023", stage: FrontEnd,
-            message: "All commands in a batch must operate on same entity group.",
-        }
+        TooManyOperations: InvalidInput "54000" FrontEnd
+            "99:The batch request operation exceeds the maximum 100 changes per change set.";
+        BatchTooLarge: RequestBodyTooLarge "54000" FrontEnd
+            "The request body is too large and exceeds the maximum permissible limit.";
+        DuplicateRow: InvalidDuplicateRow "22023" FrontEnd
+            "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request.";
+        AnotherPartition: CommandsInBatchActOnDifferentPartitions "22023" FrontEnd
+            "All commands in a batch must operate on same entity group.";
 
         /// A query of the tables names a property that tables do not have. The service answers with a fault.
-        UnknownTableProperty { name: String } => {
-            code: InternalError, sqlstate: "42703", stage: BackEnd,
-            message: "Server encountered an internal error. Please try again after some time.",
-            hint: "Tables have no property \"{name}\", only TableName.",
-        }
+        UnknownTableProperty { name: String }: InternalError "42703" BackEnd
+            "Server encountered an internal error. Please try again after some time."
+            hint "Tables have no property \"{name}\", only TableName.";
         /// A stored row has NULL in a column, or a bag whose bytes are invalid; `reason` names the row.
         ///
         /// No function of the service writes such a row, but the owner of the table can.
-        StoredEntityInvalid { reason: String } => {
-            code: InternalError, sqlstate: "XX001", stage: BackEnd,
-            message: "Server encountered an internal error. Please try again after some time.",
-            hint: "{reason}.",
-        }
+        StoredEntityInvalid { reason: String }: InternalError "XX001" BackEnd
+            "Server encountered an internal error. Please try again after some time."
+            hint "{reason}.";
 
-        NotImplemented { reason: String } => {
-            code: NotImplemented, sqlstate: "0A000", stage: BackEnd,
-            message: "The requested operation is not implemented on the specified resource.",
-            hint: "{reason}.",
-        }
-        /// On a Citus cluster. The SQLSTATE is PostgreSQL's for a lock that somebody else has.
-        ShardsMove => {
-            code: ServerBusy, sqlstate: "55P03", stage: BackEnd,
-            message: "The server is currently unable to receive requests. Please retry your request.",
-            hint: "A shard of the cluster moves or is split, and meanwhile no table is made or distributed. Try again when that has ended: SELECT * FROM citus_rebalance_status().",
-        }
-        NotAuthorized { reason: String } => {
-            code: AuthorizationFailure, sqlstate: "42501", stage: FrontEnd,
-            message: "This request is not authorized to perform this operation.",
-            hint: "{reason}.",
-        }
+        NotImplemented { reason: String }: NotImplemented "0A000" BackEnd
+            "The requested operation is not implemented on the specified resource."
+            hint "{reason}.";
+        /// On a Citus cluster. PostgreSQL has this SQLSTATE for a lock that another session holds.
+        ShardsMove: ServerBusy "55P03" BackEnd
+            "The server is currently unable to receive requests. Please retry your request."
+            hint "A shard of the cluster moves or is split, and meanwhile no table is made or distributed. Try again when that has ended: SELECT * FROM citus_rebalance_status().";
+        NotAuthorized { reason: String }: AuthorizationFailure "42501" FrontEnd
+            "This request is not authorized to perform this operation."
+            hint "{reason}.";
 
         /// The credentials are wrong, expired or not yet valid; `reason` says which, for logs.
-        AuthenticationFailed { reason: String } => {
-            code: AuthenticationFailed, sqlstate: "28000", stage: FrontEnd,
-            message: "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.",
-            hint: "{reason}.",
-        }
+        AuthenticationFailed { reason: String }: AuthenticationFailed "28000" FrontEnd
+            "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
+            hint "{reason}.";
         /// The Authorization header cannot be read.
-        AuthenticationUnreadable { reason: &'static str } => {
-            code: InvalidAuthenticationInfo, sqlstate: "28000", stage: FrontEnd,
-            message: "Authentication information is not given in the correct format. Check the value of Authorization header.",
-            hint: "{reason}.",
-        }
+        AuthenticationUnreadable { reason: &'static str }: InvalidAuthenticationInfo "28000" FrontEnd
+            "Authentication information is not given in the correct format. Check the value of Authorization header."
+            hint "{reason}.";
         /// There are no credentials; the answer has a challenge.
-        NotAuthenticated => {
-            code: NoAuthenticationInformation, sqlstate: "28000", stage: FrontEnd,
-            message: "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
-        }
-        PermissionMismatch { needed: &'static str } => {
-            code: AuthorizationPermissionMismatch, sqlstate: "42501", stage: FrontEnd,
-            message: "This request is not authorized to perform this operation using this permission.",
-            hint: "It needs {needed}.",
-        }
-        ProtocolMismatch => {
-            code: AuthorizationProtocolMismatch, sqlstate: "42501", stage: FrontEnd,
-            message: "This request is not authorized to perform this operation using this protocol.",
-        }
-        ResourceTypeMismatch { needed: &'static str } => {
-            code: AuthorizationResourceTypeMismatch, sqlstate: "42501", stage: FrontEnd,
-            message: "This request is not authorized to perform this operation using this resource type.",
-            hint: "It needs the resource type {needed}.",
-        }
-        ServiceMismatch => {
-            code: AuthorizationServiceMismatch, sqlstate: "42501", stage: FrontEnd,
-            message: "This request is not authorized to perform this operation using this service.",
-            hint: "The signature is not for the Table service, whose letter is t.",
-        }
-        SourceIpMismatch { address: std::net::IpAddr } => {
-            code: AuthorizationSourceIPMismatch, sqlstate: "42501", stage: FrontEnd,
-            message: "This request is not authorized to perform this operation using this source IP {address}.",
-        }
+        NotAuthenticated: NoAuthenticationInformation "28000" FrontEnd
+            "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
+        PermissionMismatch { needed: &'static str }: AuthorizationPermissionMismatch "42501" FrontEnd
+            "This request is not authorized to perform this operation using this permission."
+            hint "It needs {needed}.";
+        ProtocolMismatch: AuthorizationProtocolMismatch "42501" FrontEnd
+            "This request is not authorized to perform this operation using this protocol.";
+        ResourceTypeMismatch { needed: &'static str }: AuthorizationResourceTypeMismatch "42501" FrontEnd
+            "This request is not authorized to perform this operation using this resource type."
+            hint "It needs the resource type {needed}.";
+        ServiceMismatch: AuthorizationServiceMismatch "42501" FrontEnd
+            "This request is not authorized to perform this operation using this service."
+            hint "The signature is not for the Table service, whose letter is t.";
+        SourceIpMismatch { address: std::net::IpAddr }: AuthorizationSourceIPMismatch "42501" FrontEnd
+            "This request is not authorized to perform this operation using this source IP {address}.";
         /// A document of access policies or service properties has a value that it must not have.
-        DocumentInvalid { reason: String } => {
-            code: InvalidXmlDocument, sqlstate: "22023", stage: FrontEnd,
-            message: "XML specified is not syntactically valid.",
-            hint: "{reason}.",
-        }
+        DocumentInvalid { reason: String }: InvalidXmlDocument "22023" FrontEnd
+            "XML specified is not syntactically valid."
+            hint "{reason}.";
     }
     containing {
         /// The error of one operation of an entity group transaction, by its index from zero.
         #[error("{index}:{error}")]
         InBatch { index: usize, error: Box<Error> },
-        /// An error and what it is about, which is the DETAIL in SQL. Over HTTP only the error itself is told.
+        /// An error with a DETAIL in SQL. Over HTTP the answer has only the error itself.
         #[error("{error}")]
         About { error: Box<Error>, detail: String },
         /// An error that only requests have. No SQL function raises it.
@@ -537,7 +392,7 @@ impl Error {
         }
     }
 
-    /// Returns what the error is about.
+    /// Returns the DETAIL of the error in SQL.
     pub fn detail(&self) -> Option<&str> {
         match self {
             Error::About { detail, .. } => Some(detail),

@@ -1,4 +1,4 @@
-//! The codes: what clients compare, each with its HTTP status and what a client may do after it (semantics 10).
+//! The codes that clients compare. Each has its HTTP status and a client's next step (semantics 10).
 
 use std::fmt;
 
@@ -119,7 +119,7 @@ impl Code {
             "42P07" => Code::TableAlreadyExists,
             // A view or a foreign key depends on a table, a row on an entity. PostgreSQL 18 has 23001 for some of them.
             "2BP01" | "23503" | "23001" => Code::Conflict,
-            // What users have defined: a policy that calls itself, a collation that is not clear, a generated column.
+            // Faults of users' definitions: a policy that calls itself, an unclear collation, a generated column.
             "42P17" | "42P21" | "42P22" | "428C9" => Code::InvalidInput,
             state if state.starts_with("53") || state.starts_with("08") => Code::ServerBusy,
             state if is_of_user(state) => Code::InvalidInput,
@@ -127,8 +127,8 @@ impl Code {
         }
     }
 
-    /// Returns the code of an error that PostgreSQL raised in a function of a user, such as a trigger. What it says of tables and keys is not
-    /// about those of the request.
+    /// Returns the code of an error that PostgreSQL raised in a function of a user, such as a trigger. Its tables and
+    /// keys are not those of the request.
     pub fn of_function_of_user(sqlstate: &str) -> Code {
         match Code::of_sqlstate(sqlstate) {
             Code::InternalError if matches!(sqlstate.get(..2), Some("58" | "XX")) => Code::InternalError,
@@ -144,8 +144,8 @@ impl Code {
     }
 }
 
-/// The classes of SQLSTATEs that PostgreSQL has for faults, of a statement or of the server. Of its other classes, a
-/// statement without a fault only meets what constraints, triggers and functions of users raise.
+/// The classes of SQLSTATEs that PostgreSQL has for faults of a statement or of the server. A statement without a fault
+/// meets the other classes only if constraints, triggers or functions of users raise them.
 const FAULTS: [&str; 31] = [
     "00", "01", "02", "03", "08", "09", "0A", "0B", "0F", "0L", "0P", "0Z", "24", "25", "26", "27", "28", "2B", "34",
     "3B", "3D", "3F", "40", "42", "53", "57", "58", "72", "F0", "HV", "XX",

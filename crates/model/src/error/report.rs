@@ -15,7 +15,7 @@ pub struct Report<'m> {
 }
 
 impl<'m> Report<'m> {
-    /// Reads what [`Error::report`] wrote; `None` for any other text.
+    /// Reads a text that [`Error::report`] wrote; `None` for any other text.
     ///
     /// The stage is that of the catalog's row with this code, this SQLSTATE and such a message. A text that has no row
     /// comes from another version of the extension; it has the stage [`Stage::BackEnd`].

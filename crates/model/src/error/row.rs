@@ -40,27 +40,23 @@ impl Row {
 ///
 /// ```text
 /// /// What the variant means.
-/// Name { field: Type } => {
-///     code: Code, sqlstate: "22023", stage: FrontEnd,
-///     message: "The service's message, which may quote a {field}.",
-///     hint: "What the message does not say of the {field}.",
-/// }
+/// Name { field: Type }: Code "22023" FrontEnd
+///     "The service's message, which may quote a {field}."
+///     hint "What the message does not say of the {field}.";
 /// ```
 ///
-/// The fields and the hint may be missing. The SQLSTATE is missing in an enum whose errors no SQL function raises. After
-/// the rows, `containing` lists variants that hold another error, and `passing` says where: such a variant has the code,
-/// SQLSTATE, stage and hint of what it holds.
+/// The fields and the hint may be missing. The SQLSTATE is missing in an enum whose errors no SQL function raises.
+/// After the rows, `containing` lists variants that hold another error, and `passing` names that error: such a variant
+/// has the code, SQLSTATE, stage and hint of the error that it holds.
 macro_rules! catalog {
     (
         $(#[$attribute:meta])*
         pub enum $name:ident {
             $(
                 $(#[$doc:meta])*
-                $variant:ident $({ $($field:ident: $type:ty),* })? => {
-                    code: $code:ident, $(sqlstate: $sqlstate:literal,)? stage: $stage:ident,
-                    message: $message:literal,
-                    $(hint: $hint:literal,)?
-                }
+                $variant:ident $({ $($field:ident: $type:ty),* })?: $code:ident $($sqlstate:literal)? $stage:ident
+                    $message:literal
+                    $(hint $hint:literal)?;
             )*
         }
         $(
@@ -119,7 +115,7 @@ macro_rules! catalog {
                 }
             }
 
-            /// Returns what the service's message does not say: the property, the reason, a way out.
+            /// Returns facts that the service's message lacks: the property, the reason, or a way out.
             #[allow(unused_variables, reason = "most hints do without some of the fields")]
             pub fn hint(&self) -> Option<String> {
                 match self {

@@ -2,9 +2,8 @@
 
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use crate::edm::{EdmType, Value};
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use crate::ticks::Ticks;
+use crate::{EdmType, Ticks, Value};
 
 /// A predicate over entities, as `$filter` states it.
 ///

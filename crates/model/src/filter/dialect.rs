@@ -1,4 +1,4 @@
-//! The grammar of filters beyond the service's, in terms of the latter as far as it has them (semantics 6.7).
+//! The grammar of filters beyond the service's. It becomes the service's as far as possible (semantics 6.7).
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
@@ -13,7 +13,7 @@ pub enum Dialect {
     /// That of the service.
     #[default]
     Service,
-    /// With the functions of text, lists and tests for absent properties besides.
+    /// Also with functions of text, lists, and tests for absent properties.
     Extended,
 }
 
@@ -107,7 +107,7 @@ fn next_character(character: char) -> Option<char> {
     (character..=char::MAX).nth(1)
 }
 
-/// Returns the next character in the order of property values: characters of two units stand between U+D7FF and U+E000.
+/// Returns the next character in the order of property values: characters of two units are between U+D7FF and U+E000.
 fn next_character_in_utf16(character: char) -> Option<char> {
     match character {
         '\u{d7ff}' => Some('\u{10000}'),
@@ -117,11 +117,11 @@ fn next_character_in_utf16(character: char) -> Option<char> {
     }
 }
 
-/// How SQL takes the extended dialect. Hints are those of SQL until [`hint_for`] makes them another door's.
+/// The way to the extended dialect in SQL. Hints name it until [`hint_for`] names another door's setting.
 pub(super) const IN_SQL: &str = "In SQL, SET table_service.filter_dialect = 'extended'";
 
-/// Returns a hint for who calls by another door than SQL: it names the setting with which that door takes the extended dialect, such as "The
-/// setting filter_dialect = extended", and says nothing of it where no setting does.
+/// Returns a hint for clients of another door than SQL: the hint names that door's setting for the extended dialect,
+/// for example "The setting filter_dialect = extended". It names no setting if the door has none.
 #[must_use]
 pub fn hint_for(hint: &str, setting: Option<&str>) -> String {
     match (hint.split_once(IN_SQL), setting) {

@@ -3,9 +3,8 @@
 
 use std::cmp::Ordering;
 
-use crate::edm::Value;
-use crate::entity::Entity;
 use crate::filter::ast::{Column, Comparison, Expression, Filter, Literal, Operator};
+use crate::{Entity, Value};
 
 impl Filter {
     /// Returns whether an entity passes, as semantics 6.3 says it.

@@ -1,14 +1,11 @@
 //! From text to a tree, without recursion: parentheses cost memory, never stack.
 
-use crate::edm::{EdmType, Value, parse_double, parse_guid};
-use crate::error::Error;
+use crate::edm::{parse_double, parse_guid};
 use crate::filter::ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property};
 use crate::filter::dialect::{Dialect, Function, IN_SQL, exists};
 use crate::lexer::{QUOTED_TEXT, Spanned, Token, Tokens};
-use crate::limits;
-use crate::properties::Properties;
 use crate::text::abbreviate;
-use crate::ticks::Ticks;
+use crate::{EdmType, Error, Properties, Ticks, Value, limits};
 
 /// How much of a literal an error message quotes, in characters.
 const QUOTED_LITERAL: usize = 256;
@@ -24,7 +21,7 @@ impl Filter {
         parse(text, parameters, dialect, None).map(Filter)
     }
 
-    /// Reads a filter whose Strings are compared in the form that `fold` gives them.
+    /// Reads a filter. Its Strings are compared in the form that `fold` gives them.
     ///
     /// # Errors
     /// Those of [`Filter::parse`].
@@ -346,7 +343,7 @@ impl<'f> Parser<'f> {
         Ok(())
     }
 
-    /// `operand [ op operand ]`, and in the extended dialect what stands for a few comparisons.
+    /// `operand [ op operand ]`, and in the extended dialect the lists and functions.
     fn comparison(&mut self) -> Result<Expression, Error> {
         let start = self.current;
         let left = self.operand(expected::TERM)?;
@@ -420,7 +417,7 @@ impl<'f> Parser<'f> {
         })
     }
 
-    /// `in (operand, ...)`: the comparisons by `eq` of what stands before it, any of which may hold.
+    /// `in (operand, ...)`: comparisons by `eq` of the operand before it. One of them must hold.
     fn list(&mut self, left: &Operand) -> Result<Expression, Error> {
         self.advance()?;
         self.take(Token::Open, expected::LIST)?;
@@ -584,7 +581,7 @@ impl<'f> Parser<'f> {
     }
 }
 
-/// Returns what a hint says of the literals of a type.
+/// Returns the hint about the literals of a type.
 fn form(edm: EdmType) -> &'static str {
     match edm {
         EdmType::DateTime => "A DateTime is a day and a time that there are, as in datetime'2026-01-31T12:00:00Z'",
@@ -652,7 +649,7 @@ fn null_is_no_value(dialect: Dialect) -> Error {
     })
 }
 
-/// Says how a filter in SQL may say something.
+/// Returns the hint that names the setting of SQL for the extended dialect, and the filter that it allows.
 fn in_sql(what: &str) -> String {
     format!("{IN_SQL} lets a filter say {what}")
 }

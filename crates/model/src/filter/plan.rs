@@ -1,4 +1,4 @@
-//! From a filter to the ranges of keys to read and what is left to test on each entity.
+//! From a filter to the ranges of keys to read, and to the conditions that are left to test on each entity.
 //!
 //! Keys are in the order of the clustered index: by their bytes, PartitionKey first. Semantics 6.3 orders strings by
 //! UTF-16 units, which differs for characters beyond U+FFFF against U+E000 to U+FFFF; where a *key* is compared, the
@@ -160,7 +160,7 @@ impl<'f> Literals<'f> {
     }
 }
 
-/// A part of the filter, with `not` pushed down to the leaves, and what the keys alone say of it.
+/// A part of the filter, with `not` pushed down to the leaves, and the keys for which it can hold or surely holds.
 struct Node<'f> {
     shape: Shape<'f>,
     /// Where it can hold.
@@ -339,7 +339,7 @@ impl<'f> Planner<'f> {
         enough
     }
 
-    /// Returns what is left to test of a node for keys within a set.
+    /// Returns the part of a node that is left to test for keys within a set.
     fn simplify(&mut self, node: &Node<'_>, within: &KeySet) -> Simplified {
         if !within.may_intersect(&node.cover, &mut self.work) {
             return Simplified::Constant(false);

@@ -9,14 +9,12 @@ use std::cmp::Ordering;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::edm::EdmType;
-use crate::entity::Entity;
 use crate::expiry::Alive;
 use crate::filter::ast::{Column, Expression, Filter, Literal, TextFunction};
 use crate::filter::outcomes::Outcomes;
-use crate::ticks::Ticks;
+use crate::{EdmType, Entity, Ticks};
 
-/// A compiled filter. It gives what [`Filter::matches`] gives, without allocating.
+/// A compiled filter. It has the result of [`Filter::matches`], and does not allocate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicate {
     first: Jump,
@@ -141,7 +139,7 @@ impl Predicate {
         self.passes(entity) && self.alive.as_ref().is_none_or(|alive| is_alive(alive, entity))
     }
 
-    /// Returns who passes besides; `None` if no entity expires.
+    /// Returns the second test, for entities that have not expired; `None` if no entity expires.
     pub fn alive(&self) -> Option<&Alive> {
         self.alive.as_ref()
     }
@@ -151,8 +149,8 @@ impl Predicate {
         self.follow(entity, |_, _| {})
     }
 
-    /// Returns the property for whose absence an entity does not pass the filter. `None` if it passes, or does not for another
-    /// reason.
+    /// Returns the property whose absence is the reason that an entity does not pass the filter. `None` if it passes,
+    /// or if there is another reason.
     pub fn lacking(&self, entity: &Entity<'_>) -> Option<&str> {
         let mut last = None;
         let passes = self.follow(entity, |test, outcome| last = Some((&test.column, outcome)));
@@ -338,8 +336,8 @@ fn doubles(value: f64, literal: f64) -> Outcomes {
 
 /// Returns the order of two UTF-8 texts by their UTF-16 units.
 ///
-/// It is that of the bytes, but for characters beyond U+FFFF: their UTF-8 begins with F0 to F4 and is greater than all
-/// else, their UTF-16 begins with a surrogate, which is less than U+E000 to U+FFFF, whose UTF-8 begins with EE and EF.
+/// The bytes have the same order, except for characters beyond U+FFFF: their UTF-8 begins with F0 to F4 and is the
+/// greatest, their UTF-16 begins with a surrogate and is before U+E000 to U+FFFF, whose UTF-8 begins with EE and EF.
 fn utf16_order(a: &[u8], b: &[u8]) -> Ordering {
     let rank = |byte: u8| if matches!(byte, 0xEE | 0xEF) { byte | 0xF0 } else { byte };
     match a.iter().zip(b).find(|(a, b)| a != b) {

@@ -5,14 +5,10 @@ use std::borrow::Cow;
 
 use super::reader::{Kind, Reader};
 use super::write::{Metadata, append_members};
-use crate::edm::{EdmType, Value, parse_binary, parse_boolean, parse_double, parse_guid};
-use crate::entity::Entity;
-use crate::error::Error;
+use crate::edm::{parse_binary, parse_boolean, parse_double, parse_guid};
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP, is_system_property};
-use crate::limits;
-use crate::projection::Projection;
-use crate::properties::{PropertiesBuf, PropertiesBuilder};
-use crate::ticks::{ParseError, Ticks};
+use crate::ticks::ParseError;
+use crate::{EdmType, Entity, Error, Projection, PropertiesBuf, PropertiesBuilder, Ticks, Value, limits};
 
 const ANNOTATION: &str = "@odata.type";
 
@@ -265,7 +261,7 @@ impl<'j> Members<'j> {
         Ok(())
     }
 
-    /// Brings annotations that stand elsewhere to their values.
+    /// Brings annotations from other places to their values.
     fn join_annotations(&mut self) {
         if self.0.iter().all(|member| member.token.is_some()) {
             return;

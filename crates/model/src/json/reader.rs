@@ -1,4 +1,4 @@
-//! A pull reader over JSON text, whose errors are those of the catalog.
+//! A pull reader over JSON text. Its errors are those of the catalog.
 //!
 //! The parser is jiter: it pulls, keeps the text of numbers, and builds nothing that is not asked for. It was measured
 //! against `serde_json` with raw values and took three quarters of its time on payloads of entities.
@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, Peek};
 
-use crate::error::Error;
+use crate::Error;
 
 /// The kind of the next value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) struct Reader<'j> {
     json: &'j str,
     jiter: Jiter<'j>,
     peeked: Option<Peek>,
-    /// The name of the member whose value comes next or has come last.
+    /// The name of the member of the next or the last value.
     member: Option<Range<usize>>,
 }
 
@@ -39,7 +39,7 @@ impl<'j> Reader<'j> {
         }
     }
 
-    /// Returns what the next value is, without reading it.
+    /// Returns the kind of the next value, without reading it.
     pub(crate) fn peek(&mut self) -> Result<Kind, Error> {
         let peek = match self.peeked {
             Some(peek) => peek,
@@ -162,11 +162,11 @@ impl<'j> Reader<'j> {
         Error::MalformedJson { reason }
     }
 
-    /// Returns whether an escape stands for half of a pair of surrogates, without the other half.
+    /// Returns whether an escape is half of a pair of surrogates, without the other half.
     fn is_half_of_a_pair(&self, error: &JiterError, index: usize) -> bool {
         match error.error_type {
             JiterErrorType::JsonError(JsonErrorType::LoneLeadingSurrogateInHexEscape) => true,
-            // An escape that ends too early, or the place where the other half should stand.
+            // The escape is incomplete, or no other half follows it.
             JiterErrorType::JsonError(JsonErrorType::UnexpectedEndOfHexEscape) => {
                 let until = self.json.floor_char_boundary(index);
                 let before = self.json.get(..until).unwrap_or_default();
@@ -179,7 +179,7 @@ impl<'j> Reader<'j> {
     }
 }
 
-/// Returns where `part`, a slice of `whole`, stands in it.
+/// Returns the range of `part`, which is a slice of `whole`, in `whole`.
 fn range_within(whole: &str, part: &[u8]) -> Range<usize> {
     let start = part.as_ptr().addr() - whole.as_ptr().addr();
     start..start + part.len()

@@ -1,8 +1,7 @@
 use super::*;
-use crate::entity::Entity;
-use crate::limits;
-use crate::projection::Projection;
-use crate::{Code, EdmType, Error, Properties, PropertiesBuf, PropertiesBuilder, Ticks, Value};
+use crate::{
+    Code, EdmType, Entity, Error, Projection, Properties, PropertiesBuf, PropertiesBuilder, Ticks, Value, limits,
+};
 
 const UNREADABLE: &str = "InvalidInput 22023";
 const MALFORMED: &str = "InvalidInput 22P02";
@@ -13,7 +12,7 @@ fn refusal(error: &Error) -> String {
     format!("{} {}", error.code(), error.sqlstate())
 }
 
-/// Returns what a bag holds or why there is none: `Name Edm.Type text, …` or `Code SQLSTATE`.
+/// Returns the properties of a bag, or the error without a bag: `Name Edm.Type text, …` or `Code SQLSTATE`.
 fn read(json: &str) -> String {
     match parse_properties(json) {
         Ok(bag) => {

@@ -1,12 +1,8 @@
 //! Writes bags and entities as JSON.
 
-use crate::edm::{EdmType, Value, format_double};
-use crate::entity::Entity;
-use crate::error::Error;
+use crate::edm::format_double;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP, is_system_property};
-use crate::projection::Projection;
-use crate::properties::Properties;
-use crate::ticks::Ticks;
+use crate::{EdmType, Entity, Error, Projection, Properties, Ticks, Value};
 
 /// How much metadata a payload has (semantics 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +85,7 @@ pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata:
     out
 }
 
-/// Appends what [`projected_to_json`] gives.
+/// Appends the text of [`projected_to_json`].
 pub fn append_entity(out: &mut Vec<u8>, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
     out.push(b'{');
     let mut object = Object(std::mem::take(out));

@@ -3,11 +3,8 @@
 use std::cmp::Ordering;
 
 use super::stored::{check_size, check_value, contribution, decode, decode_checked, edm_type};
-use crate::edm::{EdmType, Value};
-use crate::error::Error;
 use crate::key::is_system_property;
-use crate::limits;
-use crate::property_name;
+use crate::{EdmType, Error, Value, limits, property_name};
 
 pub(super) const FORMAT_NARROW: u8 = 0x01;
 pub(super) const FORMAT_WIDE: u8 = 0x81;
@@ -31,7 +28,7 @@ pub struct Properties<'a> {
     bytes: &'a [u8],
 }
 
-/// One property where it stands in a bag.
+/// One property of a bag, as bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'a> {
     pub(super) name: &'a [u8],
@@ -152,7 +149,7 @@ impl<'a> Properties<'a> {
         self.count == 0
     }
 
-    /// Returns what the properties contribute to the size of an entity, in bytes of the formula of semantics 1.5.
+    /// Returns the bytes of the properties in the size of an entity, by the formula of semantics 1.5.
     pub fn size(&self) -> usize {
         usize::try_from(self.size).unwrap_or(usize::MAX)
     }

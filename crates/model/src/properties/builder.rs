@@ -4,11 +4,8 @@ use std::borrow::Cow;
 
 use super::bag::{Entry, PropertiesBuf};
 use super::stored::{check_size, check_value, contribution, encode, tag};
-use crate::edm::Value;
-use crate::error::Error;
 use crate::key::is_system_property;
-use crate::limits;
-use crate::property_name;
+use crate::{Error, Value, limits, property_name};
 
 /// Collects properties in any order and checks them as they come.
 #[derive(Default)]

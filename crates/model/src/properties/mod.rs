@@ -34,6 +34,7 @@ mod stored;
 
 pub use bag::{Properties, PropertiesBuf};
 pub use builder::PropertiesBuilder;
+pub(crate) use stored::{decode_checked, encode, tag};
 
 #[cfg(test)]
 mod tests;

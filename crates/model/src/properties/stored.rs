@@ -1,15 +1,12 @@
 //! Values as bags store them: their limits, their size by the formula, their bytes.
 
-use crate::edm::{EdmType, Value};
-use crate::error::Error;
-use crate::limits;
 use crate::text::utf16_len;
-use crate::ticks::Ticks;
+use crate::{EdmType, Error, Ticks, Value, limits};
 
 /// The bytes that the size formula counts for a property beside its name and value.
 const PROPERTY_BASE_BYTES: usize = 8;
 
-/// Returns what a property contributes to the size of an entity (semantics 1.5).
+/// Returns the bytes of a property in the size of an entity (semantics 1.5).
 pub(super) fn contribution(name: &[u8], value: Value<'_>) -> usize {
     let value = match value {
         Value::String(text) => utf16_len(text.as_bytes()) * 2 + 4,
@@ -56,34 +53,15 @@ pub(super) fn check_value(name: &str, value: Value<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) const fn tag(edm: EdmType) -> u8 {
-    match edm {
-        EdmType::String => 1,
-        EdmType::Int32 => 2,
-        EdmType::Int64 => 3,
-        EdmType::Double => 4,
-        EdmType::Boolean => 5,
-        EdmType::DateTime => 6,
-        EdmType::Guid => 7,
-        EdmType::Binary => 8,
-    }
+pub(crate) const fn tag(edm: EdmType) -> u8 {
+    edm as u8 + 1
 }
 
 pub(super) fn edm_type(tag: u8) -> Option<EdmType> {
-    Some(match tag {
-        1 => EdmType::String,
-        2 => EdmType::Int32,
-        3 => EdmType::Int64,
-        4 => EdmType::Double,
-        5 => EdmType::Boolean,
-        6 => EdmType::DateTime,
-        7 => EdmType::Guid,
-        8 => EdmType::Binary,
-        _ => return None,
-    })
+    EdmType::ALL.get(usize::from(tag).checked_sub(1)?).copied()
 }
 
-pub(super) fn encode(out: &mut Vec<u8>, value: Value<'_>) {
+pub(crate) fn encode(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::String(text) => out.extend_from_slice(text.as_bytes()),
         Value::Int32(n) => out.extend_from_slice(&n.to_le_bytes()),
@@ -99,7 +77,7 @@ pub(super) fn encode(out: &mut Vec<u8>, value: Value<'_>) {
 }
 
 /// Returns the value in bytes that [`encode`] could have written, or `None`.
-pub(super) fn decode_checked(tag: u8, bytes: &[u8]) -> Option<Value<'_>> {
+pub(crate) fn decode_checked(tag: u8, bytes: &[u8]) -> Option<Value<'_>> {
     Some(match edm_type(tag)? {
         EdmType::String => Value::String(std::str::from_utf8(bytes).ok()?),
         EdmType::Int32 => Value::Int32(i32::from_le_bytes(bytes.try_into().ok()?)),

@@ -1,12 +1,9 @@
 use super::bag::{Entry, FORMAT_NARROW, FORMAT_WIDE};
 use super::stored::{contribution, decode, tag};
 use super::*;
-use crate::edm::{EdmType, Value};
-use crate::error::{Code, Error};
 use crate::json::parse_properties;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use crate::limits;
-use crate::ticks::Ticks;
+use crate::{Code, EdmType, Error, Ticks, Value, limits};
 
 fn build<'a>(entries: impl IntoIterator<Item = (impl AsRef<str>, Value<'a>)>) -> Result<PropertiesBuf, Error> {
     let mut builder = PropertiesBuilder::new();

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::filter::{Column, Expression, Filter, KeyRange, Literal, Operator, Outcomes};
-use crate::limits;
+use crate::filter::{Column, Expression, Literal, Operator, Outcomes};
 use crate::property_index::span::Span;
 use crate::property_index::values::{self, Values};
+use crate::{Filter, KeyRange, limits};
 
-/// The condition that the index entries of an entity meet if it passes a filter. Entries of other entities may meet it
-/// too.
+/// The condition that the index entries of an entity meet if it passes a filter. Entries of other entities may also
+/// meet it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// The entry of a property is in one of the spans, which are in order and apart. `property` is the place of its

@@ -1,8 +1,6 @@
 //! Values and keys as the bytes of an index entry.
 
-use crate::edm::{EdmType, Value};
-use crate::limits;
-use crate::properties::Properties;
+use crate::{EdmType, Properties, Value, limits};
 
 const CLASS_BOOLEAN: u8 = 1;
 const CLASS_NUMBER: u8 = 2;
@@ -11,10 +9,10 @@ const CLASS_GUID: u8 = 4;
 const CLASS_BINARY: u8 = 5;
 const CLASS_STRING: u8 = 6;
 
-/// Stands between two keys, and after a String. No key and no stored String has it.
+/// The byte between two keys, and after a String. No key and no stored String has it.
 pub(super) const SEPARATOR: u8 = 0;
 
-/// Returns what an index on a property holds for an entity; `None` if the entity lacks the property.
+/// Returns the entry of an entity in an index on a property; `None` if the entity lacks the property.
 pub fn entry(properties: Properties<'_>, property: &str, partition_key: &str, row_key: &str) -> Option<Vec<u8>> {
     let value = properties.get(property)?;
     let mut out = Vec::with_capacity(longest(value) + partition_key.len() + 1 + row_key.len());
@@ -38,7 +36,7 @@ pub(super) fn class(edm: EdmType) -> u8 {
     }
 }
 
-/// Returns what the entries with this value begin with.
+/// Returns the bytes with which the entries of this value begin.
 pub(super) fn value_bytes(value: Value<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(longest(value));
     write_value(value, &mut out);
@@ -70,7 +68,7 @@ fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
     match value {
         Value::Boolean(b) => out.push(u8::from(b)),
         Value::Int32(n) => write_number(f64::from(n), out),
-        // To the nearest double, as a literal is widened that is compared with a Double.
+        // To the nearest double, as a literal is widened for a comparison with a Double.
         Value::Int64(n) => write_number(n as f64, out),
         Value::Double(n) => write_number(n, out),
         // Ticks are not negative.

@@ -21,10 +21,10 @@
 //! All of it is cut after 2600 bytes, which an index tuple of PostgreSQL takes without compression (its limit is 2704
 //! bytes, 12 of which are headers). An entity without the property has no entry.
 //!
-//! A value is never before another one whose entry is later: values are rounded and cut, but never out of order. (EE
-//! and EF become FE and FF because the service orders Strings by UTF-16 units.) The bytes of one value are never the
-//! start of another's, so all entries with these bytes stand together, in the order of their keys. Stored Strings and
-//! keys have no U+0000.
+//! If a value is before another one, its entry is not behind the other's: values are rounded and cut, but never out of
+//! order. (EE and EF become FE and FF because the service orders Strings by UTF-16 units.) The bytes of one value are
+//! never the start of another's, so all entries with these bytes are together, in the order of their keys. Stored
+//! Strings and keys have no U+0000.
 //!
 //! [`condition`] says which spans of entries a filter needs. The spans have every entity that passes, and perhaps
 //! others: the filter itself decides.

@@ -1,8 +1,8 @@
 //! Spans of index entries.
 
-use crate::filter::{Bound, KeyRange};
-use crate::limits;
+use crate::filter::Bound;
 use crate::property_index::encode::SEPARATOR;
+use crate::{KeyRange, limits};
 
 /// The entries `lower <= entry < upper`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ impl Span {
         }
     }
 
-    /// Returns whether all the entries have the same value. Then they stand in the order of their keys, but for keys
+    /// Returns whether all the entries have the same value. Then they are in the order of their keys, except for keys
     /// that are cut: those are beyond 2000 bytes.
     pub fn one_value(&self) -> bool {
         self.value.is_some()
@@ -44,8 +44,8 @@ impl Span {
         self.room().map(|room| room.saturating_sub(1 + 4))
     }
 
-    /// Returns what an entry of the span holds of these keys, as keys. Every entity with the same entry has these keys or
-    /// greater ones. The span must have one value.
+    /// Returns the parts of these keys that an entry of the span holds. Every entity with the same entry has these keys
+    /// or greater ones. The span must have one value.
     pub fn held_keys(&self, partition_key: &str, row_key: &str) -> (String, String) {
         let held = |key: &str, room: usize| key[..key.floor_char_boundary(room)].to_owned();
         let room = self.room().unwrap_or_default();

@@ -6,9 +6,7 @@ mod conditions;
 mod laws;
 
 use super::{Condition, condition, entry};
-use crate::edm::Value;
-use crate::filter::{Dialect, Filter};
-use crate::properties::{PropertiesBuf, PropertiesBuilder};
+use crate::{Dialect, Filter, PropertiesBuf, PropertiesBuilder, Value};
 
 fn bag(properties: &[(&str, Value<'_>)]) -> PropertiesBuf {
     let mut builder = PropertiesBuilder::new();

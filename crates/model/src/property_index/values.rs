@@ -2,11 +2,10 @@
 
 use std::rc::Rc;
 
-use crate::edm::{EdmType, Value};
 use crate::filter::{Literal, Outcomes};
-use crate::limits;
 use crate::property_index::encode::{class, is_exact, value_bytes};
 use crate::property_index::span::{Span, successor};
+use crate::{EdmType, Value, limits};
 
 /// A place between the entries of two values: before or after all that begin with these bytes, which are those of a
 /// value or a class.
@@ -169,7 +168,7 @@ impl Intervals {
                 bytes: bytes.clone(),
                 after,
             };
-            // Where others have the same bytes, the lesser and the greater are there too.
+            // If other values have the same bytes, these entries can also be of a lesser or a greater value.
             if outcomes.contains(Outcomes::LESS) {
                 parts.push((start, place(!exact)));
             }
@@ -230,7 +229,7 @@ pub(super) fn equal(literal: &Literal) -> Option<Span> {
     }
 }
 
-/// Returns what lies between two places; `None` if that is nothing.
+/// Returns the interval between two places; `None` if it is empty.
 fn interval((start, end): (Boundary, Boundary)) -> Option<Interval> {
     (start < end).then_some(Interval { start, end })
 }

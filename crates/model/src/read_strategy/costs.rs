@@ -1,6 +1,6 @@
 //! The costs of the steps and the looks of a query, and the amounts with which it begins.
 
-/// The costs, in fifths of what it takes to read an entity in key order.
+/// The costs, in fifths of the cost of reading an entity in key order.
 pub(super) const READ: usize = 5;
 /// To count an entry of an index.
 pub(super) const COUNT: usize = 1;

@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Formatter};
 pub enum Step {
     /// Reads so many entities in key order and tests each; all of them without a number. Then it decides again.
     InKeyOrder { entities: Option<usize> },
-    /// Reads the entities of the value with this number, which stand in key order in the index: so many, and then it decides
+    /// Reads the entities of the value with this number, in key order from the index: so many, and then it decides
     /// again, or all of them.
     OfValue { value: usize, entities: Option<usize> },
     /// Reads the entities of so many entries through the indexes, and sorts them.
@@ -28,9 +28,9 @@ pub struct Decision {
 pub enum Reason {
     /// The page is full soon if it goes on like this.
     NearlyFull,
-    /// The entities of one value stand in key order in the index.
+    /// The entities of one value are in key order in the index.
     OneValue,
-    /// The value with the fewest entries has `most` or more, and the other conditions do not say much more.
+    /// The value with the fewest entries has `most` or more, and the other conditions exclude few of them.
     ManyOfValue { most: usize },
     /// A small key range needs no index.
     SmallRanges,
@@ -40,9 +40,9 @@ pub enum Reason {
     SmallTable,
     /// To read the entities that are left costs less than to sort those that the indexes find.
     FewLeft { enough: usize },
-    /// To sort costs less than what is left to read, or little beside what was read.
+    /// The sort costs less than reading the rest, or little compared with the entities that were read.
     FewEntries { entries: usize },
-    /// There are `limit` entries or more, and too little was read to count on.
+    /// There are `limit` entries or more, and too few entities were read to count further.
     ManyEntries { limit: usize },
     /// There are `most` entries or more, and no statistics that tell how many.
     TooManyEntries { most: usize },

@@ -53,7 +53,7 @@ impl Count {
 pub struct Evidence {
     entries: Option<Count>,
     values: Vec<Value>,
-    /// The least number of which the entities are known to be fewer, and the largest one of which they are not.
+    /// The entities are known to be fewer than the first number, and at least as many as the second one.
     fewer_than: Option<usize>,
     at_least: Option<usize>,
     part: Option<Option<f64>>,

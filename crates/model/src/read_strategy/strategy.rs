@@ -219,10 +219,10 @@ impl Strategy {
     }
 }
 
-/// A call of `matches`, for which PostgreSQL's planner decides, and what is known of it without a look.
+/// A call of `matches` that PostgreSQL's planner decides about, and the facts that are known without a look.
 #[derive(Debug, Clone, Copy)]
 pub struct PlannedCall {
-    /// Which part of all entities has entries for the filter, by the statistics, whatever its keys are.
+    /// The part of all entities that has entries for the filter, by the statistics, for any keys.
     pub part: Option<f64>,
     /// Whether entries can be counted: the planner may plan before there is a snapshot.
     pub can_count: bool,

@@ -191,7 +191,7 @@ fn run<'e>(simulated: &Simulated<'e>, wanted: Option<usize>) -> Run<'e> {
     run
 }
 
-/// Returns what the query costs if it reads in key order.
+/// Returns the cost of the query in key order.
 fn in_key_order(table: &Entities, wanted: Option<usize>) -> usize {
     let (mut taken, mut cost) = (0, 0);
     for (_, passes) in &table.list {
@@ -207,7 +207,7 @@ fn in_key_order(table: &Entities, wanted: Option<usize>) -> usize {
 /// Whether the entity with this number has an entry, of so many in a table of so many.
 type HasEntry = fn(number: usize, entries: usize, total: usize) -> bool;
 
-/// Where the entities stand that have entries.
+/// The places of the entities with entries.
 const PLACES: [(&str, HasEntry); 4] = [
     ("uniform", |number, entries, total| number * entries % total < entries),
     ("first", |number, entries, _| number < entries),
@@ -366,7 +366,7 @@ fn the_reference_has_these_numbers() {
         format!("counts entries first, up to {FEW}."),
         format!("reads {SMALL} entities in key order first"),
         format!("reads {first} entities in key order ({SMALL} with conditions on keys), and then as many again"),
-        "no more than a quarter of the rows read so far and no more than a page, or no more than a twentieth of these rows"
+        "at most a quarter as many entries as rows read so far and at most a page of entries, or at most a twentieth as many"
             .to_owned(),
         format!("sorts up to {some} entities"),
         "Without statistics a query of the whole table sorts up to a twentieth of the entities".to_owned(),
@@ -374,8 +374,8 @@ fn the_reference_has_these_numbers() {
             "more than {} times as many entities as there are entries",
             2 * SORT / READ
         ),
-        format!("Up to {FEW} entries are read without a statement"),
-        format!("of an index that has {FEW} entries for the filter or more"),
+        format!("reads up to {FEW} entries directly through the same index, without a statement"),
+        format!("if the index has {FEW} or more entries for the filter"),
         format!(
             "fewer entities than a quarter of the entries, and fewer than {some} or than a twentieth of the entries"
         ),

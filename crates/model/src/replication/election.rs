@@ -13,6 +13,8 @@ pub enum HostState {
     Standby,
     /// It takes writes.
     Primary(Timeline),
+    /// It takes writes, and is a copy of a primary that has this timeline as well.
+    Copy(Timeline),
 }
 
 /// The result of an election.
@@ -32,13 +34,13 @@ pub enum Refused {
     OldTimeline { own: u32, newest: u32 },
     /// It is no copy of the primary.
     OtherSystem,
-    /// Another server has the same timeline and takes writes too.
-    Second,
+    /// It is a copy of the primary, on the same timeline.
+    Copy,
 }
 
 /// Elects the server that is not in recovery; of several, the one with the highest timeline. `known` is the timeline of the last
 /// primary: a server with a lower timeline, or of another system, is never elected after it. `current` is the primary until now: it
-/// stays if it is not in recovery, and does not wait for the others.
+/// stays if it is not in recovery, and does not wait for the others. A copy is never elected.
 ///
 /// A single server is not judged: there is no other one, and the operator may move its name.
 #[must_use]
@@ -78,7 +80,7 @@ pub fn refused(
         .enumerate()
         .filter(move |(index, _)| Some(*index) != primary);
     others.filter_map(move |(index, server)| {
-        let (HostState::Primary(timeline), Some(leading)) = (server, leading) else {
+        let (HostState::Primary(timeline) | HostState::Copy(timeline), Some(leading)) = (server, leading) else {
             return None;
         };
         let (own, newest) = (timeline.number, leading.number);
@@ -87,8 +89,8 @@ pub fn refused(
         } else if own < newest {
             Refused::OldTimeline { own, newest }
         } else {
-            // A server that could be the primary is refused only if another one is.
-            primary.map(|_| Refused::Second)?
+            // One that could be the primary is not refused. It may be another name of the primary.
+            matches!(server, HostState::Copy(_)).then_some(Refused::Copy)?
         };
         Some((index, why))
     })
@@ -190,10 +192,19 @@ mod tests {
             Verdict::Primary(1, timeline(2))
         );
         assert_eq!(elect(&servers, None, None), Verdict::Primary(0, timeline(2)));
-        assert_eq!(
-            refused(&servers, Some(timeline(2)), Some(1)).collect::<Vec<_>>(),
-            [(0, Refused::Second)]
-        );
+        assert_eq!(refused(&servers, Some(timeline(2)), Some(1)).count(), 0);
+    }
+
+    #[test]
+    fn a_copy_is_refused_also_while_the_primary_is_away() {
+        let copy = Copy(timeline(2));
+        for (first, primary) in [(primary(2), Some(0)), (Away, None)] {
+            let refused: Vec<_> = refused(&[first, copy], Some(timeline(2)), primary).collect();
+            assert_eq!(refused, [(1, Refused::Copy)]);
+        }
+        assert_eq!(elect(&[Away, copy], Some(timeline(2)), Some(0)), Verdict::None);
+        let refused: Vec<_> = refused(&[primary(3), copy], Some(timeline(3)), Some(0)).collect();
+        assert_eq!(refused, [(1, Refused::OldTimeline { own: 2, newest: 3 })]);
     }
 
     #[test]
@@ -207,7 +218,7 @@ mod tests {
         assert_eq!(elect(&[other, Away], Some(timeline(1)), None), Verdict::None);
         let refused: Vec<_> = refused(&[other, Away], Some(timeline(1)), None).collect();
         assert_eq!(refused, [(0, Refused::OtherSystem)]);
-        // A single server is what it is.
+        // A single server is not judged.
         assert_eq!(elect(&[other], Some(timeline(1)), None), Verdict::Primary(0, of_other));
     }
 }

@@ -1,13 +1,15 @@
 //! Physical replication as a client of several servers sees it: which server is the primary, which standbys may serve reads, and
 //! how far back those reads are (semantics 4.11).
 //!
-//! Everything here depends on what the servers have said of themselves. The caller asks them, and decides when.
+//! Everything here depends on the status that the servers have sent. The caller asks them, and decides when.
 
+mod copies;
 mod election;
 mod notes;
 mod standbys;
 mod status;
 
+pub use copies::Copies;
 pub use election::{HostState, Refused, Verdict, elect, refused};
 pub use notes::{Note, Notes};
 pub use standbys::{Answer, Problem, Standbys};
@@ -22,6 +24,14 @@ pub struct Timeline {
     pub system: i64,
     /// Each promotion begins a timeline with a higher number.
     pub number: u32,
+}
+
+/// A server from its start until it stops. Two names of a server lead to one of these, and its copies are others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instance {
+    pub timeline: Timeline,
+    /// When it started, by its own clock, in microseconds since 1970.
+    pub started: i64,
 }
 
 /// The sizes of the pages and of the files of a write-ahead log, in bytes.

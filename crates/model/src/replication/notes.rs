@@ -36,7 +36,7 @@ impl Notes {
         }
     }
 
-    /// Returns the latest note that a server has replayed which has come so far.
+    /// Returns the latest note at or before a replayed position.
     #[must_use]
     pub fn latest_before(&self, replayed: Lsn) -> Option<Note> {
         let count = self.0.partition_point(|note| note.position <= replayed);
@@ -49,7 +49,7 @@ impl Notes {
         self.0.back().copied()
     }
 
-    /// Drops every second note of the earlier half. A standby that is there now is a little more behind than it is.
+    /// Drops every second note of the earlier half. A standby at a dropped note seems to be further behind.
     fn thin_out(&mut self) {
         let half = self.0.len() / 2;
         let mut index = 0;

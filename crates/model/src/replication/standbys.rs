@@ -8,7 +8,7 @@ use crate::Lsn;
 pub enum Answer {
     /// Writes that were acknowledged before this second are visible, in seconds since 1970.
     Live(i64),
-    /// The standbys follow, and nothing is known yet of how far they are.
+    /// The standbys follow, but their positions are not known yet.
     Bootstrap,
     Unavailable,
 }
@@ -27,7 +27,7 @@ pub enum Problem {
         own: u32,
         primary: u32,
     },
-    /// It has not replayed anything of which the moment is known.
+    /// It has not replayed any note yet, so its moment is not known.
     NoMomentYet,
     /// It is behind the last answer.
     CatchingUp,
@@ -54,7 +54,7 @@ struct Standby {
 }
 
 impl Standbys {
-    /// Makes the knowledge of so many standbys, of which nothing is known yet.
+    /// Makes the state of so many standbys. Nothing is known of them yet.
     #[must_use]
     pub fn new(count: usize, max_staleness: Option<i64>) -> Standbys {
         let unseen = Standby {
@@ -87,7 +87,7 @@ impl Standbys {
         }
     }
 
-    /// Takes what a standby has said; `None` if it cannot be reached or used.
+    /// Takes the status of a standby; `None` if it cannot be reached or used.
     pub fn standby(&mut self, index: usize, status: Option<ServerStatus>) {
         if let Some(standby) = self.standbys.get_mut(index) {
             standby.status = status;
@@ -111,10 +111,10 @@ impl Standbys {
         Some(newest.clock.saturating_sub(note.clock))
     }
 
-    /// Returns the last note that the server of a connection has replayed, by what it has said over that connection, if it may
-    /// serve a read. One name may lead to several servers, so what was seen of one of them says nothing about the others. This is
-    /// asked when the read begins: then the read sees whatever was acknowledged before any answer that was given until then,
-    /// because no server goes back in what it has replayed as long as its connections last.
+    /// Returns the last note that the server of a connection has replayed, if the server may serve a read. `status` is
+    /// its answer over that connection: one name may lead to several servers, and the answer of one says nothing of the
+    /// others. Call this when the read begins: then the read sees all writes that were acknowledged before any answer
+    /// given until then, because the replay of a server never goes back as long as its connections last.
     pub fn admits(&self, status: ServerStatus) -> Result<Note, Problem> {
         let replayed = self.replayed(status)?;
         let note = self.notes.latest_before(replayed).ok_or(Problem::NoMomentYet)?;
@@ -139,7 +139,7 @@ impl Standbys {
         answer
     }
 
-    /// Returns the same, for those that do not rely on it.
+    /// Returns the same, without a promise that later answers are not before it.
     #[must_use]
     pub fn peek(&self) -> Answer {
         let latest = self
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!((all.behind(0), all.behind(1)), (Some(0), Some(SECOND)));
         all.standby(1, None);
         assert_eq!(all.answer(), Answer::Live(2));
-        // It comes back, but not before what was answered.
+        // It comes back, but only when it has replayed the note of the answer.
         all.standby(1, at(29));
         assert_eq!(all.state(1), Err(Problem::CatchingUp));
         assert_eq!(all.answer(), Answer::Live(2));

@@ -139,7 +139,7 @@ fn read_everything(bag: Properties<'_>) {
     );
 }
 
-/// An error has what a client needs to see, and no more.
+/// An error has an SQLSTATE, the status of an error, and a short text.
 fn presentable(error: &Error) {
     assert_eq!(error.sqlstate().len(), 5);
     assert!((400..=503).contains(&error.code().http_status()));
@@ -147,7 +147,7 @@ fn presentable(error: &Error) {
     assert!(error.report().len() + hint.len() < 8 * 1024, "{error:?}");
 }
 
-/// Text that we accept is JSON to others too, but for the limits that they have and we do not.
+/// Other parsers accept the text that we accept, except for the limits that they have and we do not.
 fn accepted_by_another_parser(text: &str) {
     if let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
         let message = error.to_string();

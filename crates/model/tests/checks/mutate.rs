@@ -31,7 +31,7 @@ const PIECES: [&[u8]; 24] = [
     b"\xef\xbb\xbf",
 ];
 
-/// Checks changed files of a corpus, by the seed in FUZZ_SEED or another each time. Prints what a check failed on.
+/// Checks changed files of a corpus, by the seed in FUZZ_SEED or another each time. Prints bytes that a check fails on.
 pub fn mutate(corpus: &[Vec<u8>], check: impl Fn(&[u8])) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let seconds = number("FUZZ_SECONDS").unwrap_or(10);

@@ -12,8 +12,8 @@ use table_service_model::{Code, PropertiesBuf, Ticks};
 
 const KEYS: [&str; 5] = ["", "a", "b'", "\u{ff21}", "\u{1f600}"];
 
-/// Any query is without a signature, refused, or has one that prints as an equal one, that no key has made, and whose
-/// grant and filter agree on every key.
+/// Any query has no signature, is refused, or has a signature that prints as an equal one. No key has made that, and
+/// its grant and its filter agree on every key.
 pub fn sas(query: &str) {
     let parse = |query: &str| {
         let pairs: Vec<_> = query

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod copies;
 mod secondary;
 
 use proptest::collection::vec;
@@ -67,7 +68,7 @@ struct World {
     writes: Vec<(i64, u64)>,
     servers: Vec<Server>,
     rules: Standbys,
-    /// The timeline of which the rules know.
+    /// The timeline that the rules know.
     known: u32,
     answered: Option<i64>,
 }
@@ -164,8 +165,8 @@ impl World {
         }
     }
 
-    /// Reads on every connection that serves. Each read is judged when it begins: by what was said over the connection, else the
-    /// server is asked again.
+    /// Reads on every connection that serves. Each read is judged when it begins: by the last status over the
+    /// connection, or else by a new one.
     fn check(&self) {
         let (Some(answered), true) = (self.answered, self.known == self.timeline) else {
             return;

@@ -9,7 +9,7 @@ use table_service_model::replication::{Answer, Note, Role, ServerStatus, Standby
 
 const SECOND: i64 = 1_000_000;
 const SYSTEM: i64 = 7;
-/// For so long a connection is used by what its server has said before.
+/// A connection is used for so long by the last answer of its server.
 const FRESH: i64 = SECOND;
 const MAX_STALENESS: i64 = 5 * SECOND;
 /// The servers that each name leads to.

@@ -1,9 +1,9 @@
 //! Signatures for all tables of the account (semantics 7.3).
 
 use super::parameters::{ADDRESS_AND_PROTOCOL, Client, Parameters, failed, time};
+use crate::Error;
 use crate::access::grant::Grant;
 use crate::access::permissions::{AccountPermissions, ResourceTypes};
-use crate::error::Error;
 
 /// From this version on an account SAS signs its encryption scope.
 const ENCRYPTION_SCOPE: &str = "2020-12-06";
@@ -22,7 +22,7 @@ impl AccountSas {
         Ok(AccountSas(parameters))
     }
 
-    /// Returns what is signed.
+    /// Returns the string to sign.
     pub fn string_to_sign(&self, account: &str) -> String {
         let AccountSas(parameters) = self;
         let mut lines = vec![account];

@@ -14,7 +14,7 @@ use self::parameters::{Parameters, failed};
 use super::account::Account;
 use super::grant::Grant;
 use super::policies::AccessPolicies;
-use crate::error::Error;
+use crate::Error;
 
 /// The credentials in the query of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Sas {
         }
     }
 
-    /// Returns what the signature allows this client; `policies` are those of the table, if [`Sas::policy`] asks for
+    /// Returns the grant that the signature gives this client; `policies` are the table's, if [`Sas::policy`] asks for
     /// one.
     ///
     /// # Errors

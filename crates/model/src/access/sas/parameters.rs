@@ -1,4 +1,4 @@
-//! The parameters of a query, and what both kinds of signatures make of them.
+//! The parameters of a query, and the checks that both kinds of signatures share.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,8 +7,7 @@ use std::net::IpAddr;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::addresses::AddressRange;
-use crate::error::Error;
-use crate::ticks::Ticks;
+use crate::{Error, Ticks};
 
 /// From this version on addresses and protocols are signed, and there are signatures of accounts.
 pub const ADDRESS_AND_PROTOCOL: &str = "2015-04-05";
@@ -114,7 +113,7 @@ impl Parameters {
         NAMES.into_iter().filter_map(part).collect::<Vec<_>>().join("&")
     }
 
-    /// Returns whether a value has a character that would end a line of what is signed.
+    /// Returns whether a value has a control character: a line end would end a line of the string to sign.
     pub fn have_control_characters(&self) -> bool {
         self.0.values().any(|value| value.contains(char::is_control))
     }

@@ -7,11 +7,10 @@ use crate::access::grant::Grant;
 use crate::access::granted_range::GrantedRange;
 use crate::access::permissions::Permissions;
 use crate::access::policies::{AccessPolicies, AccessPolicy};
-use crate::error::Error;
 use crate::table_name::fold;
-use crate::ticks::Ticks;
+use crate::{Error, Ticks};
 
-/// From this version on a table is `/table/account/name` in what is signed.
+/// From this version on, the string to sign has a table as `/table/account/name`.
 const SERVICE_IN_RESOURCE: &str = "2015-02-21";
 
 /// A signature for the entities of one table.
@@ -125,7 +124,7 @@ impl TableSas {
     /// Signs the parameters with the first key of the account.
     ///
     /// # Errors
-    /// `InvalidInput` if neither the parameters nor a stored policy say what is allowed, and until when.
+    /// `InvalidInput` for control characters, and without a stored policy if permissions or the expiry are missing.
     pub fn sign(self, account: &Account) -> Result<TableSas, Error> {
         let TableSas(parameters) = &self;
         if !(parameters.has("si") || parameters.has("sp") && parameters.has("se")) {
@@ -140,7 +139,7 @@ impl TableSas {
         Ok(self.with("sig", signature))
     }
 
-    /// Returns what is signed.
+    /// Returns the string to sign.
     pub fn string_to_sign(&self, account: &str) -> String {
         let TableSas(parameters) = self;
         let table = fold(parameters.value("tn").unwrap_or_default());
@@ -191,7 +190,7 @@ impl TableSas {
     }
 }
 
-/// Returns the value of a field that stands in the signature or in the stored policy, never in both.
+/// Returns the value of a field from the signature or from the stored policy. It is an error if both have it.
 fn one_of<T>(signed: Option<T>, stored: Option<T>, name: &str) -> Result<Option<T>, Error> {
     if signed.is_some() && stored.is_some() {
         return Err(failed(format!(

@@ -1,5 +1,5 @@
 use super::*;
-use crate::filter::Dialect;
+use crate::Dialect;
 
 /// The operations that a grant permits on the table `t`, and the codes with which it refuses the others.
 fn permitted(grant: &Grant) -> Vec<ServiceOperation> {

@@ -8,8 +8,7 @@ use std::net::IpAddr;
 use percent_encoding::percent_decode_str;
 
 use super::*;
-use crate::error::{Code, Error};
-use crate::ticks::Ticks;
+use crate::{Code, Error, Ticks};
 
 /// The emulator's account, which every SDK knows.
 const NAME: &str = "devstoreaccount1";

@@ -1,17 +1,16 @@
 //! Compiled filters as bytes.
 
 use super::{Jump, LastIndex, Operand, Predicate, Test};
-use crate::edm::EdmType;
-use crate::error::Error;
-use crate::expiry::{Alive, Expiry};
-use crate::filter::ast::{Column, Literal, TextFunction};
+use crate::expiry::Alive;
+use crate::filter::ast::{Column, TextFunction};
 use crate::filter::outcomes::Outcomes;
-use crate::ticks::Ticks;
+use crate::properties::{decode_checked, encode, tag};
+use crate::{Error, Expiry, Value};
 
 /// The first byte of a serialised predicate.
-const FORMAT: u8 = 1;
-/// The first byte of one that also says who is alive.
-const FORMAT_ALIVE: u8 = 2;
+const FORMAT: u8 = 3;
+/// The first byte of a predicate that also has the second test, for expiry.
+const FORMAT_ALIVE: u8 = 4;
 /// In place of the length of the property's name in an expiry without one.
 const NO_PROPERTY: u32 = u32::MAX;
 /// In place of the time to live in an expiry without one.
@@ -42,8 +41,9 @@ const TEXT: u8 = 0x80;
 ///   u8   outcomes for which it holds, as bits
 ///   u32  next test if it holds
 ///   u32  next test if not
-///   u8   type of the literal, as its place in EdmType::ALL; or a mark and the place of a function in TextFunction::ALL
-///   literal: 4, 8, 1 or 16 bytes, or u32 length and bytes
+///   u8   type of the literal, as in a bag; or a mark and the place of a function in TextFunction::ALL
+///   u32  length of the literal
+///   literal, as in a bag
 /// ```
 ///
 /// Integers are little-endian.
@@ -66,9 +66,9 @@ impl Predicate {
             out.target(test.then);
             out.target(test.otherwise);
             match &test.operand {
-                Operand::Literal(literal) => out.literal(literal),
+                Operand::Literal(literal) => out.literal(literal.value()),
                 Operand::Text(function, text) => {
-                    out.0.push(TEXT | place(TextFunction::ALL, function));
+                    out.0.push(TEXT | *function as u8);
                     out.text(text.as_bytes());
                 }
             }
@@ -76,7 +76,7 @@ impl Predicate {
         out.0
     }
 
-    /// Reads what [`Predicate::to_bytes`] gave.
+    /// Reads the bytes of [`Predicate::to_bytes`].
     ///
     /// # Errors
     /// `InvalidInput` for any other bytes. All bytes that are accepted make a predicate that ends and does not panic.
@@ -124,25 +124,12 @@ impl Writer {
         });
     }
 
-    fn literal(&mut self, literal: &Literal) {
-        self.0.push(place(EdmType::ALL, &literal.edm_type()));
-        match literal {
-            Literal::String(text) => self.text(text.as_bytes()),
-            Literal::Int32(n) => self.0.extend_from_slice(&n.to_le_bytes()),
-            Literal::Int64(n) => self.0.extend_from_slice(&n.to_le_bytes()),
-            Literal::Double(n) => self.0.extend_from_slice(&n.to_le_bytes()),
-            Literal::Boolean(b) => self.0.push(u8::from(*b)),
-            Literal::DateTime(ticks) => self.0.extend_from_slice(&ticks.get().to_le_bytes()),
-            Literal::Guid(guid) => self.0.extend_from_slice(guid),
-            Literal::Binary(bytes) => self.text(bytes),
-        }
+    fn literal(&mut self, value: Value<'_>) {
+        self.0.push(tag(value.edm_type()));
+        let mut bytes = Vec::new();
+        encode(&mut bytes, value);
+        self.text(&bytes);
     }
-}
-
-/// Returns the place of one of few values among all.
-fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
-    let place = all.iter().position(|each| each == one).unwrap_or_default();
-    u8::try_from(place).unwrap_or_default()
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -240,34 +227,12 @@ impl<'a> Reader<'a> {
 
     fn operand(&mut self) -> Option<Operand> {
         let tag = self.u8()?;
+        let length = self.u32()?;
         if tag & TEXT == 0 {
-            return self.literal(tag).map(Operand::Literal);
+            let value = decode_checked(tag, self.bytes(length)?)?;
+            return Some(Operand::Literal(value.into()));
         }
         let function = *TextFunction::ALL.get(usize::from(tag & !TEXT))?;
-        let length = self.u32()?;
         Some(Operand::Text(function, self.text(length)?.into()))
-    }
-
-    fn literal(&mut self, tag: u8) -> Option<Literal> {
-        Some(match EdmType::ALL.get(usize::from(tag))? {
-            EdmType::String => {
-                let length = self.u32()?;
-                Literal::String(self.text(length)?.into())
-            }
-            EdmType::Int32 => Literal::Int32(self.array().map(i32::from_le_bytes)?),
-            EdmType::Int64 => Literal::Int64(self.array().map(i64::from_le_bytes)?),
-            EdmType::Double => Literal::Double(self.array().map(f64::from_le_bytes)?),
-            EdmType::Boolean => match self.u8()? {
-                0 => Literal::Boolean(false),
-                1 => Literal::Boolean(true),
-                _ => return None,
-            },
-            EdmType::DateTime => Literal::DateTime(Ticks::new(self.array().map(i64::from_le_bytes)?)?),
-            EdmType::Guid => Literal::Guid(self.array()?),
-            EdmType::Binary => {
-                let length = self.u32()?;
-                Literal::Binary(self.bytes(length)?.into())
-            }
-        })
     }
 }

@@ -1,4 +1,4 @@
-//! The extended dialect (semantics 6.7): its errors, what it prints as, and how it is planned.
+//! The extended dialect (semantics 6.7): its errors, its printed form and its plans.
 
 use super::{Dialect, Filter, Plan, Sample, error, passes};
 use crate::filter::hint_for;

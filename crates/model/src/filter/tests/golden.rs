@@ -2,11 +2,11 @@
 
 use super::{Sample, error, explain, holds, invalid_input, parse, passes};
 use crate::error::Stage;
-use crate::filter::{Dialect, Filter, Plan};
+use crate::filter::Plan;
 use crate::json::parse_properties;
-use crate::{Code, Error};
+use crate::{Code, Dialect, Error, Filter};
 
-/// Tests with the row that each stands for.
+/// Tests, each with the name of its row.
 macro_rules! golden {
     ($($row:literal $name:ident $body:block)*) => {
         $(#[test] fn $name() $body)*

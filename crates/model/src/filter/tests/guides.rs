@@ -2,8 +2,7 @@
 
 use super::{Sample, assert_plan, parse, passes};
 use crate::filter::Plan;
-use crate::projection::Projection;
-use crate::ticks::Ticks;
+use crate::{Projection, Ticks};
 
 const SALES: &str = "[('Sales',-∞), ('Sales',+∞)]";
 

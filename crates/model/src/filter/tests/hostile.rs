@@ -1,8 +1,8 @@
 //! Hostile text: a result or an error of the catalog, on the stack that PostgreSQL guarantees and in bounded work.
 
 use super::{Sample, parse};
-use crate::filter::{Dialect, Filter, Plan, Predicate};
-use crate::{Code, Error};
+use crate::filter::Plan;
+use crate::{Code, Dialect, Error, Filter, Predicate};
 
 /// PostgreSQL's default `max_stack_depth`.
 const STACK: usize = 2 * 1024 * 1024;
@@ -217,7 +217,7 @@ fn a_residual_is_simplified_in_bounded_work() {
     assert_eq!(unbounded.ranges, bounded.ranges);
 }
 
-/// A long PartitionKey stands once in the filter, and in the bounds of every range.
+/// The filter has a long PartitionKey once. The bounds of every range have it again.
 #[test]
 fn ranges_do_not_multiply_a_long_key() {
     // Two bounds of a range have 2 × (2,000 + 4) bytes, so about 4,185 ranges are within the limit.

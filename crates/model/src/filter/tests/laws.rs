@@ -4,15 +4,12 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
 use super::{Sample, passes, planned};
-use crate::edm::Value;
-use crate::expiry::{Alive, Expiry};
+use crate::expiry::Alive;
+use crate::filter::ast::Filter;
 use crate::filter::{
-    Column, Comparison, Dialect, Expression, Filter, Literal, Operator, Plan, Position, Predicate, Property,
-    TextFunction, TextTest,
+    Column, Comparison, Expression, Literal, Operator, Plan, Position, Property, TextFunction, TextTest,
 };
-use crate::key;
-use crate::properties::PropertiesBuilder;
-use crate::ticks::Ticks;
+use crate::{Dialect, Expiry, Predicate, PropertiesBuilder, Ticks, Value, key};
 
 /// Few texts, so that keys, values and literals are often equal.
 const TEXTS: [&str; 12] = [
@@ -76,7 +73,7 @@ fn leaf() -> impl Strategy<Value = Expression> {
     };
     prop_oneof![
         12 => (property(), operator(), literal()).prop_map(move |(p, o, l)| comparison(p, o, l)),
-        // Keys against Strings are what plans are made of.
+        // Plans come from comparisons of keys with Strings.
         12 => (property(), operator(), prop::sample::select(&TEXTS[..]))
             .prop_map(move |(p, o, text)| comparison(p, o, Literal::String(text.into()))),
         4 => (property(), prop::sample::select(TextFunction::ALL), prop::sample::select(&TEXTS[..])).prop_map(
@@ -312,7 +309,7 @@ proptest! {
         }
     }
 
-    /// The extended dialect against what it says, on texts whose neighbours differ by the order of keys and of values.
+    /// The extended dialect against its definition, on texts with other neighbours by key than by value.
     #[test]
     fn the_extended_dialect_means_what_it_says(
         name in prop::sample::select(&["PartitionKey", "RowKey", "p"][..]),

@@ -10,11 +10,8 @@ mod plans;
 mod types;
 
 use super::{Dialect, Filter, Plan, Predicate};
-use crate::entity::Entity;
-use crate::error::Error;
 use crate::json::parse_properties;
-use crate::properties::PropertiesBuf;
-use crate::ticks::Ticks;
+use crate::{Entity, Error, PropertiesBuf, Ticks};
 
 /// An entity that owns its parts.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! The parts of a plan that `explain_query` shows: key ranges, residuals and classes.
 
 use super::{Sample, assert_plan, parse, planned};
-use crate::filter::{AccessClass, Dialect, Filter, Plan};
+use crate::filter::{AccessClass, Plan};
+use crate::{Dialect, Filter};
 
 const NONE: &str = "";
 

@@ -2,7 +2,7 @@
 //! against a table written from semantics 6.3.
 
 use super::{Sample, parse, passes};
-use crate::edm::EdmType;
+use crate::EdmType;
 
 const TYPES: [EdmType; 8] = [
     EdmType::String,

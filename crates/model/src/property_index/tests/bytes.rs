@@ -1,10 +1,8 @@
 //! The format of entries is permanent: these bytes never change.
 
 use super::{bag, entry_of};
-use crate::edm::Value;
-use crate::limits;
 use crate::property_index::entry;
-use crate::ticks::Ticks;
+use crate::{Ticks, Value, limits};
 
 #[track_caller]
 fn assert_entry(value: Value<'_>, expected: &[u8]) {

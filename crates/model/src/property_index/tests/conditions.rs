@@ -1,10 +1,9 @@
 //! The conditions of filters.
 
 use super::{Condition, condition, entry_of, meets, parse};
-use crate::edm::Value;
-use crate::filter::{Filter, Plan};
-use crate::limits;
+use crate::filter::Plan;
 use crate::property_index::Span;
+use crate::{Filter, Value, limits};
 
 /// The condition with the indexes A and B, as text.
 fn explain(filter: &str) -> String {

@@ -4,12 +4,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
 use super::{entry_of, meets};
-use crate::edm::Value;
-use crate::entity::Entity;
-use crate::filter::{Column, Comparison, Dialect, Expression, Filter, Literal, Operator, Plan, Position, Property};
-use crate::properties::PropertiesBuilder;
+use crate::filter::{Column, Comparison, Expression, Literal, Operator, Plan, Position, Property};
 use crate::property_index::{condition, entry};
-use crate::ticks::Ticks;
+use crate::{Dialect, Entity, Filter, PropertiesBuilder, Ticks, Value};
 
 const NAMES: [&str; 3] = ["p", "q", "unindexed"];
 const INDEXED: [&str; 2] = ["p", "q"];
