@@ -125,7 +125,7 @@ pub mod pg_test {
 
     #[must_use]
     pub fn postgresql_conf_options() -> Vec<&'static str> {
-        // Change feeds need the first. With the second, tests read as what users write.
+        // Change feeds need the first. With the second, tests look like the statements of users.
         vec![
             "wal_level = logical",
             "search_path = '\"$user\", public, table_service'",

@@ -1,5 +1,5 @@
-//! Tests inside PostgreSQL: `cargo pgrx test`. Each file but `internals` is a part of a specification: what a user of SQL sees, one
-//! sentence a test. All cases stand in `tests/pg_regress`.
+//! Tests inside PostgreSQL: `cargo pgrx test`. Each file except `internals` is a part of a specification: the behaviour
+//! that users of SQL see, one sentence a test. All cases are in `tests/pg_regress`.
 // In a helper of tests, as in tests, a failure may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,7 +1,7 @@
 //! Stored access policies, service properties and shared access signatures.
 //!
-//! The functions for policies and properties first check the caller's privileges. Then they read and write as the owner of the database,
-//! who owns the tables of the extension and may have put code there.
+//! The functions for policies and properties first check the caller's privileges. Then they read and write as the owner
+//! of the database: that role owns the tables of the extension and may have put code there.
 
 use pgrx::prelude::*;
 use table_service_model::access::{
@@ -10,9 +10,7 @@ use table_service_model::access::{
 use table_service_model::{Error, Ticks, table_name};
 
 use crate::engine::{distribution, gateway_access, policies};
-use crate::postgres::clock::ticks_of;
-use crate::postgres::error::{OrRaise, raising};
-use crate::postgres::types::{JsonArg, JsonOut, TextArg};
+use crate::postgres::{JsonArg, JsonOut, OrRaise, TextArg, raising, ticks_of};
 use crate::storage::arguments::{prevent_if_read_only, required};
 use crate::storage::table::{Table, TableLock};
 

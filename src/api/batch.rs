@@ -9,12 +9,9 @@ use table_service_model::key::{self, PARTITION_KEY};
 
 use super::results::BatchResults;
 use crate::engine::batch;
-use crate::postgres::call::Call;
-use crate::postgres::clock::etag;
-use crate::postgres::error::{OrRaise, raising};
-use crate::postgres::settings::filter_dialect;
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
+use crate::postgres::{
+    Call, OrRaise, PropertiesArg, Text, TextArg, TextArrayArg, Value, etag, filter_dialect, raising,
+};
 use crate::storage::arguments::{self, prevent_if_read_only, required};
 use crate::storage::batch_operation::{BatchOperationOut, BatchOperationsArg};
 use crate::storage::result_set::ResultSet;
@@ -39,13 +36,8 @@ fn execute_batch(
     raising(|| {
         let (table_name, partition_key) = target(c"execute_batch()", table_name, partition_key)?;
         let operations = required("operations", operations)?;
-        let rows = operations.0.iter().map(|row| {
-            let row = required("An operation", *row)?;
-            let properties = row.properties.map(|properties| properties.get());
-            let [operation, row_key, if_match] =
-                [row.operation, row.row_key, row.if_match].map(|text| text.map(TextArg::get));
-            Operation::new(operation, row_key, properties, if_match, filter_dialect())
-        });
+        let rows = operations.0.iter();
+        let rows = rows.map(|row| required("An operation", row.as_ref())?.operation());
         let batch = Batch::new(partition_key.get(), rows)?;
         execute(table_name, partition_key, &batch, call)
     })

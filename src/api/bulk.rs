@@ -5,21 +5,17 @@ use std::time::Duration;
 
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
-use table_service_model::Error;
-use table_service_model::filter::{Dialect, Plan};
-use table_service_model::patch::Patch;
-use table_service_model::token::{ContinuationToken, Operation};
+use table_service_model::filter::Plan;
+use table_service_model::token::Operation;
+use table_service_model::{ContinuationToken, Dialect, Error, Patch};
 
 use super::filters::parse;
 use super::results::{DeletedStep, UpdatedStep};
 use crate::engine::bulk::{self, Bulk, BulkChange, Step};
-use crate::postgres::call::Call;
-use crate::postgres::error::{OrRaise, raising};
-use crate::postgres::procedure::{Done, Procedure, StepsOut};
-use crate::postgres::settings;
-use crate::postgres::spi::connect;
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
+use crate::postgres::{
+    Call, Done, OrRaise, Procedure, PropertiesArg, StepsOut, Text, TextArg, TextArrayArg, Value, connect, raising,
+    settings,
+};
 use crate::storage::arguments::{self, prevent_if_read_only, required};
 use crate::storage::result_set::ResultSet;
 use crate::storage::table::{Table, TableLock};
@@ -171,9 +167,6 @@ fn clear_table(table_name: Option<TextArg<'_>>) {
         let table_name = required("table_name", table_name)?.get();
         prevent_if_read_only(c"clear_table()");
         let table = Table::open_to_truncate(table_name)?;
-        table.require_local(|| {
-            "clear_table() does not work on distributed tables. Call delete_entities() with the filter true".to_owned()
-        })?;
         connect(|spi| spi.run_definition(&format!("TRUNCATE {}", table.name())));
         Ok(())
     });
@@ -201,7 +194,7 @@ enum Given<'a> {
 struct Checked<'a> {
     table_name: &'a str,
     plan: Plan,
-    /// `None` stands for a delete.
+    /// `None` means a delete.
     patch: Option<Patch<'a>>,
 }
 
@@ -244,7 +237,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Returns what the tokens of steps stand for.
+    /// Returns the operation that the tokens of steps continue.
     fn operation(&self, table: &Table) -> Operation {
         let text = |text: Option<TextArg<'a>>| text.map(|text| text.get().as_bytes());
         let bag = |bag: Option<PropertiesArg<'a>>| bag.map(|bag| bag.get().as_bytes());
@@ -254,7 +247,7 @@ impl<'a> Work<'a> {
             Given::Update { properties, remove } => (b"update", *properties, remove.as_ref()),
         };
         let removed = remove.into_iter().flat_map(TextArrayArg::iter).map(text);
-        // Nothing stands for the service's dialect, which is that of all tokens of earlier versions.
+        // The service's dialect is left out: it is that of all tokens of earlier versions.
         let dialect = match settings::filter_dialect() {
             Dialect::Service => None,
             Dialect::Extended => Some(Some(b"extended".as_slice())),
@@ -284,7 +277,7 @@ impl<'a> Work<'a> {
         i64::try_from(work().or_raise()).unwrap_or(i64::MAX)
     }
 
-    /// Does one step, and returns what it has done as a row.
+    /// Does one step, and returns its result as a row.
     fn one_step(&self, top: Option<i64>, token: Option<TextArg<'_>>, call: Call<'_>) {
         let work = || {
             let checked = self.check()?;
@@ -360,5 +353,5 @@ impl Checked<'_> {
     }
 }
 
-/// How many entities a step changes if it does not say.
+/// How many entities a step changes by default.
 const STEP: u64 = 1000;

@@ -6,12 +6,7 @@ use table_service_model::{Error, Lsn, Properties};
 
 use super::results::{ChangeFeeds, Changes, FeedRows};
 use crate::engine::change_feed::{self as engine, ChangeFeed};
-use crate::postgres::call::Call;
-use crate::postgres::catalog;
-use crate::postgres::error::raising;
-use crate::postgres::spi::connect;
-use crate::postgres::types::value::{Array, Bag, Text, Value};
-use crate::postgres::types::{TextArg, TextArrayArg};
+use crate::postgres::{Array, Bag, Call, Text, TextArg, TextArrayArg, Value, catalog, connect, raising};
 use crate::storage::arguments::{self, prevent_if_read_only, required};
 use crate::storage::result_set::ResultSet;
 use crate::storage::row::broken_entity;
@@ -207,7 +202,7 @@ fn read<const N: usize>(
     })
 }
 
-/// Raises the error of a row whose bag is none.
+/// Raises the error for a row with an invalid bag.
 fn broken(change: &Change<'_>) -> ! {
     broken_entity(
         change.partition_key.unwrap_or_default(),

@@ -6,11 +6,7 @@
 use pgrx::prelude::*;
 use table_service_model::{Error, entity, ticks};
 
-use crate::postgres::call::Call;
-use crate::postgres::clock::now;
-use crate::postgres::error::{OrRaise, raise};
-use crate::postgres::trigger::RowUpdate;
-use crate::postgres::types::{PropertiesArg, TextArg, TriggerRow};
+use crate::postgres::{Call, OrRaise, PropertiesArg, RowUpdate, TextArg, TriggerRow, now, raise};
 use crate::storage::contract::check;
 
 /// Returns true for an entity that the service would store. Raises the API's error for any other.

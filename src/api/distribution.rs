@@ -6,11 +6,7 @@ use table_service_model::partition_hash;
 
 use super::results::ShardMap;
 use crate::engine::distribution;
-use crate::postgres::call::Call;
-use crate::postgres::citus;
-use crate::postgres::error::{OrRaise, raising};
-use crate::postgres::spi::connect;
-use crate::postgres::types::TextArg;
+use crate::postgres::{Call, OrRaise, TextArg, citus, connect, raising};
 use crate::storage::arguments::{prevent_if_read_only, required};
 use crate::storage::result_set::ResultSet;
 use crate::storage::table::{Table, TableLock};

@@ -5,9 +5,7 @@ use table_service_model::json::{self, Metadata};
 use table_service_model::{Error, etag, key};
 
 use super::time_keys::TIMESTAMP;
-use crate::postgres::clock::ticks_of;
-use crate::postgres::error::OrRaise;
-use crate::postgres::types::{JsonOut, TextArg};
+use crate::postgres::{JsonOut, OrRaise, TextArg, ticks_of};
 use crate::storage::entity::{EntityArg, EntityOut};
 
 /// Returns the ETag of an entity, or NULL if it has no Timestamp.

@@ -1,12 +1,12 @@
-//! The functions that the event triggers of the extension call, with the rights of the role whose statement is about a table.
+//! The functions that the event triggers of the extension call, with the rights of the role that runs the statement.
 //!
-//! They are in `pg_catalog`, where nobody but a superuser can put another function in the place of a name. The owner of a database can put
-//! another schema in the place of `table_service`.
+//! They are in `pg_catalog`, where only a superuser can replace a function. The owner of a database can replace the
+//! schema `table_service`.
 
 use pgrx::prelude::*;
 
 use crate::engine::feed_notes;
-use crate::postgres::error::OrRaise;
+use crate::postgres::OrRaise;
 use crate::storage::names;
 
 /// Notes in PostgreSQL's log what a relation is as a table of the service, if the transaction has locked it. Event triggers call it for

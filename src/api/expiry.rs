@@ -1,27 +1,20 @@
-//! When entities expire: set and drop it, list it, and remove what has expired.
+//! When entities expire: set it, drop it, list it, and remove expired entities.
 
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
-use table_service_model::Error;
-use table_service_model::expiry::{self as model, Expiry};
+use table_service_model::{Error, Expiry, expiry as model};
 
 use super::property_indexes::drop_indexes;
 use super::results::{ExpiryIndexes, Sweeps};
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::index_name;
-use crate::engine::sweep::{BEGINNING, look, sweep_all, sweep_named, sweep_unnamed};
-use crate::postgres::call::Call;
-use crate::postgres::catalog;
-use crate::postgres::definition::hold_names;
-use crate::postgres::error::raising;
-use crate::postgres::snapshot::has_one_snapshot;
-use crate::postgres::spi::connect;
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
+use crate::engine::sweep::{BEGINNING, first_expiry, look, sweep_all, sweep_named, sweep_unnamed};
+use crate::postgres::{
+    Call, PropertiesArg, RegClass, Text, TextArg, Value, catalog, connect, has_one_snapshot, hold_names, raising,
+};
 use crate::storage::arguments::{self, prevent_if_read_only, required};
 use crate::storage::direct::reads_every_row;
-use crate::storage::expired::oldest;
 use crate::storage::indexes::{KnownIndex, of_index, of_table};
 use crate::storage::known::ExpiryIndex;
 use crate::storage::names;
@@ -118,7 +111,7 @@ fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>
                 reason: format!("What has expired is removed first, and {kept} would appear again"),
             })
         };
-        // The first lock is that of a definition, which a distributed table has too.
+        // The first lock is that of a definition, which a distributed table also has.
         match drop_indexes(name, TableLock::Define, names, remove)? {
             false if !if_exists => Err(Error::ExpiryNotFound),
             are_dropped => Ok(are_dropped),
@@ -140,9 +133,6 @@ fn expiry_sql(
         let name = required("table_name", table_name)?.get();
         let expiry = checked(property, time_to_live)?;
         let table = Table::open(name, TableLock::Read)?;
-        table.require_local(|| {
-            "The expiry of a distributed table is set by set_expiry(), while writers wait".to_owned()
-        })?;
         if in_force(&table).is_some() {
             return Err(Error::ExpiryExists);
         }
@@ -161,18 +151,17 @@ fn expiry_sql(
 #[pg_extern(stable)]
 fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_>) -> ExpiryIndexes {
     raising(|| {
+        let is_named = table_name.is_some();
         let tables = tables_with_expiry(table_name)?;
         let mut result = ResultSet::open(call);
         for (table, indexes) in tables {
-            // Nobody waits for a table that is not named, and its locks are given back.
-            let oldest: Vec<Option<i64>> = look(|| {
-                let readable = table
-                    .try_lock(TableLock::Read)
-                    .is_some_and(|table| reads_every_row(&table).is_some());
-                let of = |index: &ExpiryIndex| (readable && index.is_valid).then(|| oldest(table.oid(), index));
-                indexes.iter().map(|index| of(index).flatten().flatten()).collect()
-            });
-            for (number, index) in indexes.iter().enumerate() {
+            // The query waits for no table that is not named, and gives its locks back.
+            let oldest = |index: &ExpiryIndex| {
+                let table = table.try_lock(TableLock::Read).filter(|_| index.is_valid)?;
+                reads_every_row(&table)?;
+                first_expiry(&table, index, is_named)
+            };
+            for index in &indexes {
                 let property = index.expiry.property().map(Text::new);
                 let time_to_live = index.expiry.time_to_live().map(interval);
                 let name = Text::new(table.name().name());
@@ -182,7 +171,7 @@ fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_
                     time_to_live.as_ref().map(Value::interval),
                     Some(Value::regclass(index.oid)),
                     Some(Value::boolean(index.is_valid)),
-                    oldest.get(number).copied().flatten().map(Value::timestamptz),
+                    look(|| oldest(index)).map(Value::timestamptz),
                 ]);
             }
         }
@@ -231,7 +220,7 @@ fn expire_entities(
     })
 }
 
-/// Returns the tables that have expiry indexes, in the order of their names, or the one that is asked for.
+/// Returns the tables that have expiry indexes, in the order of their names, or the requested one.
 fn tables_with_expiry(table_name: Option<TextArg<'_>>) -> Result<Vec<(Table, Vec<ExpiryIndex>)>, Error> {
     const SQL: &str = "\
         SELECT i.indexrelid::pg_catalog.regclass, c.oid::pg_catalog.regclass \
@@ -239,22 +228,19 @@ fn tables_with_expiry(table_name: Option<TextArg<'_>>) -> Result<Vec<(Table, Vec
         JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) c.oid \
         WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 \
         AND i.indexprs IS NOT NULL \
-        AND i.indpred IS NOT NULL";
-    /// The rest of the text if one table is asked for.
-    const OF_TABLE: &str = " AND c.oid OPERATOR(pg_catalog.=) $2";
+        AND i.indpred IS NOT NULL \
+        AND (c.oid OPERATOR(pg_catalog.=) $2 OR $2 OPERATOR(pg_catalog.=) 0::pg_catalog.oid)";
     // The lock keeps the table until the result is complete.
     let table = table_name
         .map(|name| Table::open(name.get(), TableLock::Read))
         .transpose()?;
     let mut tables: Vec<(Table, Vec<ExpiryIndex>)> = Vec::new();
+    let only = table.as_ref().map_or(pg_sys::InvalidOid, Table::oid);
     connect(|spi| {
-        let mut sql = SQL.to_owned();
-        let mut parameters = vec![Value::oid(catalog::data_schema())];
-        if let Some(table) = &table {
-            sql.push_str(OF_TABLE);
-            parameters.push(Value::oid(table.oid()));
-        }
-        for row in spi.read_catalogs(&sql, &parameters).iter() {
+        for row in spi
+            .read_catalogs(SQL, &[catalog::data_schema(), only].map(Value::oid))
+            .iter()
+        {
             let (Some(index), Some(oid)) = (row.relation(1), row.relation(2)) else {
                 continue;
             };
@@ -278,7 +264,7 @@ fn tables_with_expiry(table_name: Option<TextArg<'_>>) -> Result<Vec<(Table, Vec
     Ok(tables)
 }
 
-/// Returns the expiry that two arguments say.
+/// Returns the expiry in two arguments.
 fn checked(property: Option<TextArg<'_>>, time_to_live: Option<Interval>) -> Result<Expiry, Error> {
     let seconds = time_to_live
         .map(|interval| model::time_to_live(interval.months(), interval.days(), interval.micros()))

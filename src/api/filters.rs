@@ -1,14 +1,11 @@
 //! Filters in SQL: testing a filter on a row, and translating it into a WHERE clause.
 
 use pgrx::prelude::*;
-use table_service_model::filter::{Dialect, Filter, Plan};
-use table_service_model::{Error, property_name};
+use table_service_model::filter::Plan;
+use table_service_model::{Dialect, Error, Filter, property_name};
 
 use crate::engine::matches::{COST, selectivity, simplified};
-use crate::postgres::call::Call;
-use crate::postgres::error::{OrRaise, raising};
-use crate::postgres::settings::filter_dialect;
-use crate::postgres::types::{PlannerRequestArg, PropertiesArg, TextArg};
+use crate::postgres::{Call, OrRaise, PlannerRequestArg, PropertiesArg, TextArg, filter_dialect, raising};
 use crate::storage::arguments::required;
 use crate::storage::entity::EntityArg;
 use crate::storage::planner::{self, Request};
@@ -112,7 +109,7 @@ pub fn parse(filter: Option<TextArg<'_>>, parameters: Option<PropertiesArg<'_>>)
     )
 }
 
-/// Refuses a filter that stands where another text belongs, which would be taken for what it is not. `order` is the order of the
+/// Refuses a filter that was given as another argument, and would be misread there. `order` is the order of the
 /// arguments.
 ///
 /// # Errors
@@ -132,7 +129,7 @@ pub fn refuse_filter(argument: &str, text: Option<TextArg<'_>>, order: &str) -> 
     }
 }
 
-/// Returns the condition of a plan. It has parentheses where it needs them, so it can stand beside other conditions.
+/// Returns the condition of a plan. It has parentheses where it needs them, so it can be beside other conditions.
 fn plan_to_sql(plan: &Plan, alias: &str) -> String {
     let ranges: Vec<Vec<String>> = plan.ranges.iter().map(|range| range_to_sql(range, alias)).collect();
     let mut conditions = Vec::new();

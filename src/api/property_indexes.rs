@@ -7,14 +7,10 @@ use table_service_model::{Error, property_index, property_name};
 use super::results::PropertyIndexes;
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::{self as engine, index_name};
-use crate::postgres::call::Call;
-use crate::postgres::catalog;
-use crate::postgres::definition::{drop_objects, hold_names};
-use crate::postgres::error::raising;
-use crate::postgres::raised::rethrow;
-use crate::postgres::spi::connect;
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::types::{ByteaOut, PropertiesArg, RegClass, TextArg};
+use crate::postgres::{
+    ByteaOut, Call, PropertiesArg, RegClass, Text, TextArg, Value, catalog, connect, drop_objects, hold_names, raising,
+    rethrow,
+};
 use crate::storage::arguments::{prevent_if_read_only, required};
 use crate::storage::indexes::{KnownIndex, of_index};
 use crate::storage::names;
@@ -112,11 +108,11 @@ fn drop_property_index(
     })
 }
 
-/// Drops indexes of a table, which `names` gives. `before` runs under the lock, and may refuse. If there are none, nobody waits, and this
-/// returns false. The first lock only shows that.
+/// Drops the indexes of a table that `names` returns. `before` runs under the lock, and may refuse. If there are none,
+/// this returns false, and nobody waits: the first lock only shows that.
 ///
 /// # Errors
-/// As of [`Table::open_as_owner`], and those of `before`.
+/// Those of [`Table::open_as_owner`] and of `before`.
 pub fn drop_indexes(
     table: &str,
     first: TableLock,
@@ -155,23 +151,18 @@ fn query_property_indexes(table_name: default!(Option<TextArg<'_>>, "NULL"), cal
             FROM pg_catalog.pg_partition_tree(i.indexrelid) AS p) AS parts \
         WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 \
         AND c.reloftype OPERATOR(pg_catalog.=) $2 \
-        AND i.indexprs IS NOT NULL";
-    /// The rest of the text if one table is asked for.
-    const OF_TABLE: &str = " AND c.oid OPERATOR(pg_catalog.=) $3";
+        AND i.indexprs IS NOT NULL \
+        AND (c.oid OPERATOR(pg_catalog.=) $3 OR $3 OPERATOR(pg_catalog.=) 0::pg_catalog.oid)";
     raising(|| {
         // The lock keeps the table until the result is complete.
         let table = table_name
             .map(|name| Table::open(name.get(), TableLock::Read))
             .transpose()?;
         connect(|spi| {
-            let mut sql = SQL.to_owned();
-            let mut parameters = vec![Value::oid(catalog::data_schema()), Value::oid(catalog::entity_type())];
-            if let Some(table) = &table {
-                sql.push_str(OF_TABLE);
-                parameters.push(Value::oid(table.oid()));
-            }
+            let only = table.as_ref().map_or(pg_sys::InvalidOid, Table::oid);
+            let parameters = [catalog::data_schema(), catalog::entity_type(), only].map(Value::oid);
             let mut rows = Vec::new();
-            for row in spi.read_catalogs(&sql, &parameters).iter() {
+            for row in spi.read_catalogs(SQL, &parameters).iter() {
                 let (Some(name), Some(index)) = (row.text(1), row.relation(2)) else {
                     continue;
                 };

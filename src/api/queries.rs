@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 
 use pgrx::prelude::*;
-use table_service_model::Error;
-use table_service_model::filter::{KeyRange, Plan};
+use table_service_model::filter::Plan;
 use table_service_model::json::{self, Metadata};
 use table_service_model::limits::{ENTITY_ROW_BYTES, PAGE_BYTES, PAGE_ENTITIES};
-use table_service_model::projection::Projection;
-use table_service_model::token::{ContinuationToken, TOKEN_BYTES};
+use table_service_model::token::TOKEN_BYTES;
+use table_service_model::{ContinuationToken, Error, KeyRange, Projection};
 
 use super::filters::{parse, refuse_filter};
 use super::results::{self, Explanation, PageChunks, PartitionStatistics};
@@ -16,12 +15,9 @@ use crate::engine::explain::{Explained, explain};
 use crate::engine::inlining;
 use crate::engine::page::{Page, PageRequest};
 use crate::engine::scan::{Entities, Workers, predicate};
-use crate::postgres::call::Call;
-use crate::postgres::error::raising;
-use crate::postgres::settings;
-use crate::postgres::spi::connect;
-use crate::postgres::types::value::{Array, Text, Value};
-use crate::postgres::types::{JsonOut, PlannerRequestArg, PropertiesArg, TextArg};
+use crate::postgres::{
+    Array, Call, JsonOut, PlannerRequestArg, PropertiesArg, Text, TextArg, Value, connect, raising, settings,
+};
 use crate::storage::arguments::{required, top as checked_top};
 use crate::storage::inlining::CallInFrom;
 use crate::storage::planner::answer;
@@ -120,7 +116,7 @@ fn query_page(
             let token = page.token().map(|token| Text::new(&token));
             let was_kept = result.push_kept(&query.projection, token.as_ref().map(Text::value));
             if let (false, Some(token)) = (was_kept, &token) {
-                // Time has ended the page, when it tested entities behind its last one.
+                // The time limit has ended the page while it tested entities behind its last one.
                 if result.keep_last() {
                     result.push_kept(&query.projection, Some(token.value()));
                 } else {
@@ -213,7 +209,7 @@ fn query_page_chunks(
                     printed.push(b',');
                 }
                 json::append_entity(&mut printed, &page.row().entity(), &query.projection, metadata);
-                // The bracket at the end has room too.
+                // The bracket at the end also has room.
                 if chunks.length + printed.len() < limit || !page.end_before() {
                     chunks.append(&printed);
                 }

@@ -3,18 +3,12 @@
 //! They use the caller's snapshot and write nothing. So they also work in READ ONLY transactions and on a hot standby.
 
 use pgrx::prelude::*;
-use table_service_model::Error;
-use table_service_model::filter::Predicate;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
-use table_service_model::projection::Projection;
+use table_service_model::{Error, Predicate, Projection};
 
 use super::results::{Entities, EntitiesByKeys};
 use crate::engine::scan::predicate;
-use crate::postgres::call::Call;
-use crate::postgres::error::raising;
-use crate::postgres::spi::connect;
-use crate::postgres::types::value::{Array, Value};
-use crate::postgres::types::{TextArg, TextArrayArg};
+use crate::postgres::{Array, Call, TextArg, TextArrayArg, Value, connect, raising};
 use crate::storage::arguments::{EntityKeys, required};
 use crate::storage::direct::{Lookup, Reader};
 use crate::storage::result_set::ResultSet;
@@ -40,18 +34,9 @@ fn get_entity(
             return Ok(Entities);
         }
         let predicate = predicate(&table, None);
-        match Reader::open(&table, Lookup::KeysOf(keys.partition_key)) {
-            Some(mut reader) => {
-                let is_there = reader.seek(keys);
-                if is_there && predicate.is_none_or(|predicate| reader.row().passes(&predicate)) {
-                    result.push_entity(&reader.row(), &projection, None);
-                }
-            }
-            None => {
-                let statement = Statement::of_keys(Kind::Get, keys);
-                read_into(&mut result, &table, &statement, predicate.as_ref(), &projection, None);
-            }
-        }
+        let mut reader = Reader::open(&table, Lookup::KeysOf(keys.partition_key));
+        let wanted = (&table, predicate.as_ref(), &projection);
+        look_up(&mut result, wanted, &mut reader, keys, None);
         Ok(Entities)
     })
 }
@@ -86,7 +71,7 @@ fn get_entities(
         let wanted = Array::of_texts(wanted.into_iter());
         let statement = Statement::of_row_keys(Kind::GetMany, Value::text(partition_key), &wanted);
         let predicate = predicate(&table, None);
-        read_into(&mut result, &table, &statement, predicate.as_ref(), &projection, None);
+        read_into(&mut result, (&table, predicate.as_ref(), &projection), &statement, None);
         Ok(Entities)
     })
 }
@@ -118,35 +103,40 @@ fn get_entities_by_keys(
         let mut result = ResultSet::open(call);
         let predicate = predicate(&table, None);
         let mut reader = Reader::open(&table, Lookup::Keys);
+        let wanted = (&table, predicate.as_ref(), &projection);
         for (index, &keys) in (0..).zip(&pairs).filter(|(_, keys)| keys.within_limits()) {
-            let index = Some(Value::int4(index));
-            if let Some(reader) = &mut reader {
-                let is_there = reader.seek(keys);
-                if is_there
-                    && predicate
-                        .as_ref()
-                        .is_none_or(|predicate| reader.row().passes(predicate))
-                {
-                    result.push_entity(&reader.row(), &projection, index);
-                }
-            } else {
-                let statement = Statement::of_keys(Kind::Get, keys);
-                read_into(&mut result, &table, &statement, predicate.as_ref(), &projection, index);
-            }
+            look_up(&mut result, wanted, &mut reader, keys, Some(Value::int4(index)));
             pgrx::check_for_interrupts!();
         }
         Ok(EntitiesByKeys)
     })
 }
 
-/// Adds the entities that a statement selects, and that pass the predicate, to the result, each with this in the last
-/// column.
+/// A table, the test of its rows, and the properties that are wanted of them.
+type Wanted<'w> = (&'w Table, Option<&'w Predicate>, &'w Projection);
+
+/// Adds the entity with these keys to the result, with this in the last column, if it exists and passes.
+fn look_up(
+    result: &mut ResultSet<'_>,
+    wanted: Wanted<'_>,
+    reader: &mut Option<Reader>,
+    keys: EntityKeys<'_>,
+    last: Option<Value<'_>>,
+) {
+    let (_, predicate, projection) = wanted;
+    let Some(reader) = reader else {
+        return read_into(result, wanted, &Statement::of_keys(Kind::Get, keys), last);
+    };
+    if reader.seek(keys) && predicate.is_none_or(|predicate| reader.row().passes(predicate)) {
+        result.push_entity(&reader.row(), projection, last);
+    }
+}
+
+/// Adds the entities that a statement selects, and that pass, to the result, each with this in the last column.
 fn read_into(
     result: &mut ResultSet<'_>,
-    table: &Table,
+    (table, predicate, projection): Wanted<'_>,
     statement: &Statement<'_>,
-    predicate: Option<&Predicate>,
-    projection: &Projection,
     last: Option<Value<'_>>,
 ) {
     connect(|spi| {

@@ -4,24 +4,17 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
 use table_service_model::table_filter::TableFilter;
-use table_service_model::token::ContinuationToken;
-use table_service_model::{Code, Error, table_name};
+use table_service_model::{Code, ContinuationToken, Error, table_name};
 
 use super::results::Tables;
-use crate::engine::distribution;
-use crate::engine::policies;
-use crate::postgres::call::Call;
-use crate::postgres::catalog::{self, DATA_SCHEMA};
+use crate::engine::{distribution, policies};
 use crate::postgres::citus::is_table;
-use crate::postgres::definition::{drop_objects, hold_names};
-use crate::postgres::error::raising;
 use crate::postgres::privileges::{current_role_name, may_create_in};
-use crate::postgres::raised::{has_sqlstate, message, rethrow, rethrow_with};
-use crate::postgres::settings;
-use crate::postgres::spi::connect;
-use crate::postgres::subtransaction::in_subtransaction;
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
+use crate::postgres::raised::rethrow_with;
+use crate::postgres::{
+    Call, DATA_SCHEMA, PropertiesArg, RegClass, Text, TextArg, Value, catalog, connect, drop_objects, has_sqlstate,
+    hold_names, in_subtransaction, message, raising, rethrow, settings,
+};
 use crate::storage::arguments::{prevent_if_read_only, required, top as checked_top};
 use crate::storage::name::QualifiedName;
 use crate::storage::names;
@@ -104,7 +97,7 @@ fn create(name: &str, if_not_exists: bool) -> Result<RegClass, Error> {
     }
 }
 
-/// Returns what a hint says to a role that may not create tables.
+/// Returns the hint for a role that may not create tables.
 fn what_to_grant() -> String {
     format!(
         "The role may not create tables. The owner of the database can change that: GRANT CREATE ON SCHEMA {DATA_SCHEMA} TO {}.",
@@ -269,8 +262,8 @@ fn query_tables(
                 if !filter.matches(name.get())? {
                     continue;
                 }
-                // Only a user's own DDL can make two spellings of one name. They stay on one page, because a token stands
-                // for both.
+                // Only a user's own DDL can make two spellings of one name. They stay on one page, because a token
+                // represents both.
                 let is_another = page.last().is_none_or(|(last, _)| !same_name(last.get(), name.get()));
                 if is_another && top.is_some_and(|top| page.len() >= top) {
                     next = Some(name);

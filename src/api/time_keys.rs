@@ -3,10 +3,9 @@
 use pgrx::prelude::*;
 use table_service_model::{Error, Ticks, retry};
 
-use crate::postgres::clock::{ticks_of, timestamp_of};
-use crate::postgres::error::{OrRaise, raising};
+use crate::postgres::clock::timestamp_of;
 use crate::postgres::random::random;
-use crate::postgres::types::TextArg;
+use crate::postgres::{OrRaise, TextArg, raising, ticks_of};
 
 /// The parameter's name in error messages.
 pub const TIMESTAMP: &str = "timestamp";

@@ -2,16 +2,10 @@
 
 use pgrx::prelude::*;
 use table_service_model::Error;
-use table_service_model::batch::Operation;
 
 use super::results::WriteOutcomes;
 use crate::engine::write_group::{GroupedWrite, MOST_WRITES, Outcome, write_group};
-use crate::postgres::call::Call;
-use crate::postgres::clock::etag;
-use crate::postgres::error::{Texts, raising};
-use crate::postgres::settings::filter_dialect;
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::types::{TextArg, TextArrayArg};
+use crate::postgres::{Call, Text, TextArg, TextArrayArg, Texts, Value, etag, raising};
 use crate::storage::arguments::{EntityKeys, prevent_if_read_only, required};
 use crate::storage::batch_operation::{BatchOperationRow, BatchOperationsArg};
 use crate::storage::result_set::ResultSet;
@@ -58,12 +52,10 @@ fn grouped_write<'a>(
 ) -> Result<GroupedWrite<'a>, Error> {
     let row = required("An operation", row)?;
     let keys = EntityKeys::new(partition_key, row.row_key)?;
-    let [operation, row_key, if_match] = [row.operation, row.row_key, row.if_match].map(|text| text.map(TextArg::get));
-    let properties = row.properties.map(|properties| properties.get());
     Ok(GroupedWrite {
         keys,
         properties: row.properties,
-        operation: Operation::new(operation, row_key, properties, if_match, filter_dialect())?,
+        operation: row.operation()?,
     })
 }
 

@@ -3,17 +3,12 @@
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
-use table_service_model::filter::Predicate;
-use table_service_model::json::ParsedEntity;
-use table_service_model::patch::Patch;
-use table_service_model::{Error, Ticks};
+use table_service_model::{Error, ParsedEntity, Patch, Predicate, Ticks};
 
 use super::filters::parse;
 use crate::engine::rewrite::Rewrite;
 use crate::engine::write;
-use crate::postgres::clock::etag;
-use crate::postgres::error::raising;
-use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
+use crate::postgres::{PropertiesArg, TextArg, TextArrayArg, etag, raising};
 use crate::storage::arguments::{self, EntityKeys, prevent_if_read_only, required};
 use crate::storage::entity::EntityOut;
 use crate::storage::statement::UpdateMode;
@@ -181,7 +176,7 @@ struct EntityAddress<'a> {
 }
 
 impl<'a> EntityAddress<'a> {
-    /// Checks what needs no table: the arguments are not NULL, and the keys contain only valid characters.
+    /// Checks the arguments without a table: they are not NULL, and the keys contain only valid characters.
     fn new(
         function: &CStr,
         table_name: Option<TextArg<'a>>,

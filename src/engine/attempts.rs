@@ -1,16 +1,12 @@
-//! Attempts to write one entity: when they are made again, and why one is in vain.
+//! Attempts to write one entity: when they are made again, and why one fails.
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
-use table_service_model::etag::IfMatch;
-use table_service_model::{Error, Properties, ticks};
+use table_service_model::{Error, IfMatch, Properties, ticks};
 
-use crate::postgres::clock::now;
-use crate::postgres::raised::{has_sqlstate, rethrow};
-use crate::postgres::spi::{Connection, Rows, connect};
-use crate::postgres::subtransaction::in_subtransaction;
-use crate::postgres::types::value::Text;
-use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::postgres::{
+    Connection, PropertiesArg, Rows, Text, TextArg, connect, has_sqlstate, in_subtransaction, now, rethrow,
+};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::direct;
 use crate::storage::expiry::Expiries;
@@ -216,11 +212,11 @@ pub fn suppressed() -> Error {
 
 /// The obstacle to an insert.
 pub enum InTheWay {
-    /// An entity, or nothing that the caller may see: nothing tells the caller more of what a policy hides.
+    /// An entity, or nothing that the caller may see: callers learn no more about entities that a policy hides.
     Entity,
     /// Nothing that the caller sees. Another session may have removed it, or a policy hides it.
     Nothing,
-    /// An entity that had expired and is gone. Its Timestamp must be before that of the new entity, so that no ETag names both.
+    /// An entity that had expired and is gone. The new entity needs a later Timestamp, so that no ETag names both.
     Expired(i64),
 }
 
@@ -237,8 +233,8 @@ pub fn remove_expired(table: &Table, expiries: &Expiries, keys: EntityKeys<'_>) 
         if !expiries.have_passed(timestamp, properties) {
             return InTheWay::Entity;
         }
-        // The entity stays expired, whoever holds its lock. A renewed entity has another Timestamp. If a sweep was faster,
-        // this deletes nothing; if a policy or a trigger keeps it, it is found again.
+        // The entity stays expired under any lock. A renewed entity has another Timestamp. If a sweep was faster, this
+        // deletes nothing; if a policy or a trigger keeps it, it is found again.
         spi.run(table.name(), &Statement::delete(keys, Some(timestamp), false));
         InTheWay::Expired(timestamp)
     })

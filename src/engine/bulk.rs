@@ -1,26 +1,22 @@
 //! Work on all entities that a filter selects.
 //!
-//! The entities are found as a query finds them, under the caller's snapshot, and sorted by their keys: all of them as by
-//! `query_entities`, the first ones as by a page. While the query is open they are locked in this order, which is that of batches
-//! too, tested again as they are now, and written. So two sessions cannot deadlock if each call is a transaction of its own, and
-//! what others have changed meanwhile counts.
+//! A query finds the entities, under the caller's snapshot and in key order: all of them like `query_entities`, the
+//! first ones like a page. While the query is open, the entities are locked in this order, which batches also use,
+//! tested again in their current versions, and written. So two sessions cannot deadlock if each call is a transaction
+//! of its own, and concurrent changes count.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use table_service_model::Error;
-use table_service_model::PropertiesBuf;
-use table_service_model::filter::{Plan, Predicate};
-use table_service_model::patch::Patch;
+use table_service_model::filter::Plan;
+use table_service_model::{Error, Patch, Predicate, PropertiesBuf};
 
 use super::page::{Page, PageRequest};
 use super::property_index::FilterIndexes;
 use super::scan::{Entities, Workers, predicate};
-use crate::postgres::clock::now;
-use crate::postgres::spi::connect;
-use crate::postgres::types::value::{Array, Text, Value};
+use crate::postgres::{Array, Text, TextArg, connect, now};
 use crate::storage::expiry::Expiries;
 use crate::storage::row::{KeyPair, Row};
 use crate::storage::statement::{IndexScan, Kind, RangeScan, ScanFilter, Statement};
@@ -63,15 +59,12 @@ pub fn count(table: &Table, plan: &Plan) -> i64 {
                 (Some(knowledge), Some(filter)) if range.point().is_none() => {
                     let condition = knowledge.within(std::slice::from_ref(range));
                     let scan = IndexScan::counted(table.name(), range, (&condition, &knowledge.indexes), filter);
-                    match table.is_distributed() {
-                        true => spi.count_in_shards(&scan),
-                        false => spi.count_through(&scan, &knowledge.oids()),
-                    }
+                    table.placement().count_through(spi, &scan, &knowledge.oids())
                 }
                 _ => None,
             };
             through_indexes.unwrap_or_else(|| {
-                let scan = RangeScan::count(range, filter.as_ref(), table.is_distributed());
+                let scan = RangeScan::count(range, filter.as_ref());
                 let rows = spi.run(table.name(), &Statement::of_range(&scan));
                 rows.first().and_then(|row| row.int8(1)).unwrap_or_default()
             })
@@ -142,7 +135,7 @@ impl Bulk<'_> {
         Ok(step)
     }
 
-    /// Lets PostgreSQL ask for the rights, which it has not done yet if nothing was written.
+    /// Lets PostgreSQL check the privileges. It has not done so yet if nothing was written.
     fn require_rights(&self, changed: u64) -> Result<(), Error> {
         if changed == 0 {
             Writer::new(self).write_locked(&[])?;
@@ -159,7 +152,7 @@ struct Writer<'b> {
     partition_key: String,
     /// In order.
     row_keys: Vec<String>,
-    /// The versions that were locked and could not be written, in a shard that has moved meanwhile or for a policy.
+    /// The versions that were locked and could not be written, because of a moved shard or of a policy.
     unwritten: HashSet<(String, i64)>,
     changed: u64,
     /// The error of the first entity that cannot be changed.
@@ -179,7 +172,7 @@ impl<'b> Writer<'b> {
         }
     }
 
-    /// Takes an entity that was found. Returns whether the next one may be changed too.
+    /// Adds an entity that the query found. Returns whether the next one may also be changed.
     fn add(&mut self, row: &Row<'_>) -> bool {
         if row.partition_key() != self.partition_key {
             self.write();
@@ -217,89 +210,89 @@ impl<'b> Writer<'b> {
 
     /// Locks entities in key order, as many as one statement takes, and changes them. Returns how many of the RowKeys are done.
     fn write_locked(&mut self, row_keys: &[String]) -> Result<usize, Error> {
-        let (table, change) = (self.bulk.table, self.bulk.change);
-        let (partition_key, filter) = (self.partition_key.as_str(), self.filter.as_ref());
-        let partition = Text::new(partition_key);
-        let partition = || Value::text(partition.arg());
-        let given = Array::of_texts(row_keys.iter().map(String::as_str));
-        let (mut locked, mut bags, mut bytes) = (Vec::<(String, i64)>::new(), Vec::<PropertiesBuf>::new(), 0);
-        let mut last = None;
+        let locked = self.lock(row_keys)?;
+        if !locked.versions.is_empty() || row_keys.is_empty() {
+            let unwritten = self.change(&locked);
+            // If this version could not be written before, a policy keeps it.
+            let versions = unwritten
+                .into_iter()
+                .filter(|version| self.unwritten.insert(version.clone()));
+            let again: Vec<String> = versions.map(|(row_key, _)| row_key).collect();
+            self.write_all(&again);
+        }
+        Ok(locked.done)
+    }
+
+    /// Locks those of the entities that still pass the filter, and makes their new properties.
+    fn lock(&self, row_keys: &[String]) -> Result<Locked, Error> {
+        let (table, partition_key) = (self.bulk.table, self.partition_key.as_str());
+        let (partition, given) = (
+            Text::new(partition_key),
+            Array::of_texts(row_keys.iter().map(String::as_str)),
+        );
+        let (mut locked, mut bytes) = (Locked::default(), 0);
+        locked.done = row_keys.len();
         let expiries = Expiries::of(table);
         connect(|spi| {
-            let statement = Statement::of_row_keys(Kind::LockMany, partition(), &given);
+            let statement = Statement::of_row_keys(Kind::LockMany, partition.value(), &given);
             let mut fetch = spi.fetch(table.name(), &statement);
             while let Some(row) = fetch.next_row() {
-                if filter.is_some_and(|filter| !row.passes(filter))
+                if self.filter.as_ref().is_some_and(|filter| !row.passes(filter))
                     || expiries.have_passed(row.timestamp(), row.properties())
                 {
                     continue;
                 }
                 let row_key = row.row_key();
-                if let BulkChange::Patch(patch) = change {
-                    match patch.apply(partition_key, row_key, row.properties()) {
-                        Ok(bag) => {
-                            bytes += bag.as_bytes().len();
-                            bags.push(bag);
-                        }
-                        Err(error) => return Err(error.of_entity(partition_key, row_key)),
-                    }
+                if let BulkChange::Patch(patch) = self.bulk.change {
+                    let bag = patch.apply(partition_key, row_key, row.properties());
+                    let bag = bag.map_err(|error| error.of_entity(partition_key, row_key))?;
+                    bytes += bag.as_bytes().len();
+                    locked.bags.push(bag);
                 }
-                locked.push((row_key.to_owned(), row.timestamp()));
+                locked.versions.push((row_key.to_owned(), row.timestamp()));
                 if bytes >= LOCKED_BYTES {
-                    last = Some(row_key.to_owned());
+                    locked.done = row_keys.partition_point(|key| &**key <= row_key);
                     break;
                 }
             }
-            Ok(())
-        })?;
-        if !locked.is_empty() || row_keys.is_empty() {
-            let keys = Array::of_texts(locked.iter().map(|(row_key, _)| row_key.as_str()));
-            let bags = Array::of_bags(bags.iter().map(PropertiesBuf::as_properties));
-            match table.keeps_locks() {
-                true => {
-                    self.changed += connect(|spi| {
-                        let statement = match change {
-                            BulkChange::Delete => Statement::of_row_keys(Kind::DeleteLocked, partition(), &keys),
-                            BulkChange::Patch(_) => {
-                                Statement::of_arrays(Kind::ReplaceLocked, partition(), &keys, now(), &bags)
-                            }
-                        };
-                        // Others are kept by a policy or a trigger.
-                        spi.run(table.name(), &statement).processed()
-                    })
-                }
-                false => {
-                    let versions = Array::of_timestamps(locked.iter().map(|&(_, version)| version));
-                    let written: HashSet<String> = connect(|spi| {
-                        let statement = match change {
-                            BulkChange::Delete => Statement::delete_many(partition(), &keys, Some(&versions)),
-                            BulkChange::Patch(_) => {
-                                let kind = Kind::ReplaceVersions;
-                                Statement::of_arrays(kind, partition(), &keys, now(), &bags)
-                                    .with(Some(versions.value()))
-                            }
-                        };
-                        let rows = spi.run(table.name(), &statement);
-                        let written = rows.iter().filter_map(|row| row.text(1));
-                        written.map(|row_key| row_key.get().to_owned()).collect()
-                    });
-                    self.changed += written.len() as u64;
-                    locked.retain(|(row_key, _)| !written.contains(row_key));
-                    // Their shard has moved. One that could not be written before in this version is kept by a policy.
-                    let again: Vec<String> = locked
-                        .into_iter()
-                        .filter(|version| self.unwritten.insert(version.clone()))
-                        .map(|(row_key, _)| row_key)
-                        .collect();
-                    if !again.is_empty() {
-                        self.write_all(&again);
-                    }
-                }
-            }
-        }
-        Ok(match last {
-            None => row_keys.len(),
-            Some(last) => row_keys.partition_point(|row_key| *row_key <= last),
+            Ok(locked)
         })
     }
+
+    /// Changes entities that are locked. Returns those that were not written: their shard has moved, or a policy keeps
+    /// them. If entities stay, it returns none.
+    fn change(&mut self, locked: &Locked) -> Vec<(String, i64)> {
+        let (table, partition) = (self.bulk.table, Text::new(&self.partition_key));
+        let keys = Array::of_texts(locked.versions.iter().map(|(row_key, _)| row_key.as_str()));
+        let bags = Array::of_bags(locked.bags.iter().map(PropertiesBuf::as_properties));
+        let of_versions = || Array::of_timestamps(locked.versions.iter().map(|&(_, version)| version));
+        let versions = (!table.placement().entities_stay()).then(of_versions);
+        let replace = |kind| Statement::of_arrays(kind, partition.value(), &keys, now(), &bags);
+        let statement = match (self.bulk.change, &versions) {
+            (BulkChange::Delete, None) => Statement::of_row_keys(Kind::DeleteLocked, partition.value(), &keys),
+            (BulkChange::Delete, versions) => Statement::delete_many(partition.value(), &keys, versions.as_ref()),
+            (BulkChange::Patch(_), None) => replace(Kind::ReplaceLocked),
+            (BulkChange::Patch(_), Some(versions)) => replace(Kind::ReplaceVersions).with(versions.value()),
+        };
+        connect(|spi| {
+            let rows = spi.run(table.name(), &statement);
+            // A policy or a trigger keeps the others.
+            self.changed += rows.processed();
+            let written: HashSet<&str> = rows.iter().filter_map(|row| row.text(1)).map(TextArg::get).collect();
+            let is_unwritten = |(row_key, _): &&(String, i64)| !written.contains(row_key.as_str());
+            let of_versions = versions.iter().flat_map(|_| &locked.versions);
+            of_versions.filter(is_unwritten).cloned().collect()
+        })
+    }
+}
+
+/// The entities that one statement has locked.
+#[derive(Default)]
+struct Locked {
+    /// The RowKeys and Timestamps, in order.
+    versions: Vec<(String, i64)>,
+    /// Their new properties, unless they are deleted.
+    bags: Vec<PropertiesBuf>,
+    /// How many of the RowKeys were examined.
+    done: usize,
 }

@@ -1,38 +1,37 @@
 //! Change feeds. A feed is a publication and a logical replication slot: there is no second catalog, and nothing is written twice.
 //!
-//! PostgreSQL makes a slot only in a transaction that has not written yet, so a new feed's slot comes first and its publication
-//! second. `pgoutput` looks a publication up as it was when a change was written, and before PostgreSQL 18 it fails if there was none.
-//! So a new slot begins where its transaction commits. The tables are locked against writes until then: nobody's change of them
-//! is before that position and not yet visible.
+//! PostgreSQL makes a slot only in a transaction that has not written yet, so a new feed's slot comes first and its
+//! publication second. `pgoutput` looks a publication up as it was when a change was written, and before PostgreSQL 18
+//! it fails if there was none. So a new slot begins where its transaction commits. The tables are locked against writes
+//! until then: no change of them is before that position and not yet visible.
 
 use std::time::Duration;
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
-use table_service_model::Error;
-use table_service_model::Lsn;
 use table_service_model::change_feed::{Change, FeedName, Note};
+use table_service_model::{Error, Lsn};
 
 use super::feed_messages::Messages;
-use crate::postgres::definition::drop_objects;
 use crate::postgres::privileges::require_owner;
-use crate::postgres::raised::{caught, has_sqlstate, rethrow, rethrow_with};
-use crate::postgres::replication_slot::{Action, is_standby, may_write};
-use crate::postgres::spi::{Connection, connect};
-use crate::postgres::table_locks::{Mode, lock_all, waiting_at_most};
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::{catalog, citus, notes, replication_slot};
+use crate::postgres::raised::rethrow_with;
+use crate::postgres::replication_slot::{is_standby, may_write};
+use crate::postgres::table_locks::{lock_all, waiting_at_most};
+use crate::postgres::{
+    Action, Connection, Mode, Text, Value, catalog, caught, citus, connect, drop_objects, has_sqlstate, notes,
+    replication_slot, rethrow,
+};
 use crate::storage::property_index::qualified_name;
 use crate::storage::table::{Table, not_found};
 
 /// How far a slot may fall behind, in bytes of the log, before a read that finds nothing moves it: one segment of the usual size.
 const IDLE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How long the maker of a feed of all tables waits for others, who may use a table that is no concern of the maker.
+/// How long the creation of a feed of all tables waits for others, which may use tables that do not concern the caller.
 const WAIT_FOR_OTHERS: Duration = Duration::from_secs(10);
 
-/// A feed, as far as it is there.
+/// The existing parts of a feed.
 pub struct ChangeFeed {
     name: String,
     publication: Option<Publication>,
@@ -53,13 +52,13 @@ struct Publication {
 }
 
 impl Publication {
-    /// Returns whether its owner could have made the feed. A role with REPLICATION can lose changes of every feed: it may move every
-    /// slot. Others would decide what a feed has.
+    /// Returns whether its owner could have made the feed. A role with REPLICATION can lose changes of every feed: it
+    /// may move every slot. Without this check, other roles would decide the content of a feed.
     fn is_of_feed(&self) -> bool {
         replication_slot::may_be_used_by(self.owner)
     }
 
-    /// Checks that it is a feed's, and has all changes of its tables.
+    /// Checks that it belongs to a feed, and has all changes of its tables.
     ///
     /// # Errors
     /// `AuthorizationFailure` if its owner lacks REPLICATION, and `InvalidInput` if it leaves changes out.
@@ -75,7 +74,7 @@ impl Publication {
         }
     }
 
-    /// Checks that it has these tables, with old images if they are wanted. Without `tables` they are those that it has.
+    /// Checks that it has these tables, with old images if they are wanted. Without `tables` it checks its own tables.
     ///
     /// # Errors
     /// `InvalidInput`; `TableNotFound` and the errors of names.
@@ -107,7 +106,7 @@ struct Slot {
     is_two_phase: bool,
 }
 
-/// Checks that the tables of the service are those of this server.
+/// Checks that the tables of the service are on this server alone.
 ///
 /// # Errors
 /// `NotImplemented`.
@@ -126,11 +125,11 @@ fn not_of_cluster() -> Error {
 }
 
 impl ChangeFeed {
-    /// Looks a feed up. All parts of it may be missing. A slot that this transaction has dropped is missing. The publication of
-    /// that name may be another role's.
+    /// Looks a feed up. All parts of it may be missing. A slot that this transaction has dropped is missing. The
+    /// publication of that name may belong to another role.
     ///
     /// # Errors
-    /// `InvalidInput` if its slot's name is that of another kind of slot.
+    /// `InvalidInput` if another kind of slot has the name of its slot.
     pub fn find(name: FeedName<'_>) -> Result<ChangeFeed, Error> {
         const SQL: &str = "SELECT p.pubowner::pg_catalog.int8, pg_catalog.pg_get_userbyid(p.pubowner)::pg_catalog.text, pg_catalog.pg_has_role(p.pubowner, 'USAGE'), CASE WHEN NOT (p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate) THEN 'does not publish all of insert, update, delete and truncate' WHEN NOT p.pubviaroot THEN 'publishes parts of tables under names of their own (publish_via_partition_root)' ELSE (SELECT pg_catalog.format('has a row filter of the table %I', pg_catalog.min(c.relname::pg_catalog.text)) FROM pg_catalog.pg_publication_rel AS r JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) r.prrelid WHERE r.prpubid OPERATOR(pg_catalog.=) p.oid AND r.prqual IS NOT NULL HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0) END, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', s.slot_type OPERATOR(pg_catalog.=) 'logical' AND s.plugin OPERATOR(pg_catalog.=) 'pgoutput' AND s.datoid OPERATOR(pg_catalog.=) $3, s.two_phase, CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text FROM (VALUES (1)) AS one LEFT JOIN pg_catalog.pg_publication AS p ON p.pubname::pg_catalog.text OPERATOR(pg_catalog.=) $1 LEFT JOIN pg_catalog.pg_replication_slots AS s ON s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2";
         let publication = name.publication();
@@ -187,8 +186,8 @@ impl ChangeFeed {
     /// Returns the publication and the slot.
     ///
     /// # Errors
-    /// `ResourceNotFound` (42704) if one is missing; `InvalidInput` if the slot gives what may be rolled back; the errors of
-    /// [`Publication::check`].
+    /// `ResourceNotFound` (42704) if one is missing; `InvalidInput` if the slot gives changes that may be rolled back;
+    /// the errors of [`Publication::check`].
     fn parts(&self) -> Result<(&Publication, &Slot), Error> {
         let feed = self.name.clone();
         if let Some(publication) = &self.publication {
@@ -204,13 +203,13 @@ impl ChangeFeed {
         }
     }
 
-    /// Makes what is missing of the feed, and returns its first position. Without `tables` they are the tables that there are, or
-    /// those of its publication.
+    /// Makes the missing parts of the feed, and returns its first position. Without `tables` the feed has all existing
+    /// tables, or those of its publication.
     ///
     /// # Errors
-    /// `ResourceAlreadyExists` if its publication is there, unless `if_not_exists`; `TableNotFound` and the errors of names of tables;
-    /// `ResourceNotFound` if the slot is there without its publication; `InvalidInput` for a table whose replica identity has not the
-    /// keys, and if the publication is there and is not what was asked for; the errors of [`Publication::check`].
+    /// `ResourceAlreadyExists` if its publication exists, unless `if_not_exists`; `TableNotFound` and errors of table
+    /// names; `ResourceNotFound` if the slot exists without its publication; `InvalidInput` for a table whose replica
+    /// identity lacks the keys, and if the publication differs; the errors of [`Publication::check`].
     pub fn create(
         name: FeedName<'_>,
         tables: Option<&[&str]>,
@@ -268,8 +267,8 @@ impl ChangeFeed {
         })
     }
 
-    /// Drops the parts of the feed that there are, when the transaction commits. A publication of that name that belongs to no feed
-    /// stays. It does not keep the caller from dropping the slot.
+    /// Drops the existing parts of the feed, when the transaction commits. A publication of that name that belongs to
+    /// no feed stays. It does not keep the caller from dropping the slot.
     ///
     /// # Errors
     /// `AuthorizationFailure` for a role without REPLICATION.
@@ -321,7 +320,7 @@ impl ChangeFeed {
         Ok(())
     }
 
-    /// Writes a mark, which counts if this transaction commits. Returns where it ends in the log.
+    /// Writes a mark, which counts if this transaction commits. Returns its end in the log.
     ///
     /// # Errors
     /// `ResourceNotFound` if a part of the feed is missing; `AuthorizationFailure` for a role without REPLICATION.
@@ -405,7 +404,7 @@ fn publish(publication: &str, tables: &[Table], old_images: bool) -> Result<(), 
         Mode::ShareRowExclusive
     };
     lock_all(names, mode);
-    // From now on the names lead to the tables that are locked. They may be others than those that were found by them.
+    // From now on the names lead to the locked tables. These may differ from the tables that were found by the names.
     let is_other = |table: &&Table| {
         let now = Table::in_catalog(table.oid());
         now.is_none_or(|now| now.name().name() != table.name().name())
@@ -435,7 +434,7 @@ fn parts(spi: &Connection, table: &Table) -> Vec<String> {
     parts.collect()
 }
 
-/// Checks that updates and deletes of a table, and of its parts, say of which entities they are.
+/// Checks that updates and deletes of a table, and of its parts, identify their entities.
 ///
 /// # Errors
 /// `InvalidInput`.
@@ -480,7 +479,7 @@ fn require_replication(verb: &str) -> Result<(), Error> {
     })
 }
 
-/// Raises the error that PostgreSQL raises for a slot that has lost what it retained.
+/// Raises PostgreSQL's error for a slot that has lost its part of the log.
 fn raise_lost(slot: &str) -> ! {
     ereport!(
         ERROR,
@@ -489,8 +488,8 @@ fn raise_lost(slot: &str) -> ! {
     );
 }
 
-/// Raises PostgreSQL's error for a slot that is made too late in a transaction: this one has dropped it, so it is there until the
-/// commit.
+/// Raises PostgreSQL's error for a slot that cannot be made in this transaction: the transaction has dropped it, so it
+/// exists until the commit.
 fn raise_dropped(slot: &str) -> ! {
     ereport!(
         ERROR,
@@ -499,7 +498,7 @@ fn raise_dropped(slot: &str) -> ! {
     );
 }
 
-/// Runs `f`, which uses a slot. PostgreSQL's errors get hints that say what to do with a feed.
+/// Runs `f`, which uses a slot. PostgreSQL's errors get hints that say how to proceed with a feed.
 fn with_hints<R>(feed: &str, f: impl FnOnce() -> R) -> R {
     caught(f).unwrap_or_else(|error| {
         replication_slot::release_after_failed_read();

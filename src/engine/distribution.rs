@@ -2,22 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use pgrx::PgSqlErrorCode;
-use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::spi::quote_literal;
+use pgrx::{PgSqlErrorCode, pg_sys};
 use table_service_model::Error;
 
 use super::policies;
-use crate::postgres::citus::ColocationLock;
 use crate::postgres::guc::distributing;
-use crate::postgres::raised::{has_sqlstate, message};
-use crate::postgres::spi::{Connection, connect};
-use crate::postgres::types::TextArg;
-use crate::postgres::types::value::Value;
-use crate::postgres::visit::{Refused, refuse_foreign_code, refuse_foreign_code_of_own};
+use crate::postgres::visit::{refuse_foreign_code, refuse_foreign_code_of_own};
 use crate::postgres::waiting::{patience, wait};
-use crate::postgres::{catalog, citus};
+use crate::postgres::{
+    ColocationLock, Connection, Refused, TextArg, Value, catalog, citus, connect, has_sqlstate, message,
+};
 use crate::storage::name::QualifiedName;
 use crate::storage::names::relation_in_data_schema;
 use crate::storage::table::{SHARDED_NAME_BYTES, Table, TableLock};
@@ -29,7 +25,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 /// The largest number of shards that Citus makes of a table.
 const SHARDS: i32 = 64_000;
 
-/// Checks that this server is not a worker of a cluster. `what` says what is done only elsewhere.
+/// Checks that this server is not a worker of a cluster. `what` says which work is done only elsewhere.
 ///
 /// # Errors
 /// `NotImplemented`.
@@ -98,7 +94,7 @@ fn wait_for_moves(anchor: pg_sys::Oid) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether an error of [`define`] is that of Citus for a long name in a transaction that has run statements in
+/// Returns whether an error of [`define`] is Citus' error for a long name in a transaction that has run statements in
 /// parallel. Citus has no SQLSTATE for it.
 pub fn needs_own_transaction(name: &str, error: &CaughtError) -> bool {
     !is_parallel(name)
@@ -116,7 +112,7 @@ fn distribute(spi: &Connection, table: &QualifiedName) {
     ));
 }
 
-/// Distributes all tables of the service, and from now on those that are created.
+/// Distributes all tables of the service, and from now on all new tables.
 ///
 /// # Errors
 /// `NotImplemented` without Citus, and `InvalidInput` for a number of shards that Citus does not make.
@@ -133,7 +129,7 @@ pub fn enable(shard_count: i32) -> Result<(), Error> {
     if let Some(anchor) = citus::anchor() {
         wait_for_moves(anchor)?;
     }
-    // In sequence, whatever the names are: Citus does not turn from parallel to sequential in a transaction.
+    // In sequence for all names: Citus does not turn from parallel to sequential in a transaction.
     distributing(true, || {
         connect(|spi| {
             if !citus::is_enabled() {
@@ -162,8 +158,8 @@ fn make_anchor(spi: &Connection, shard_count: i32) {
             'table_service.citus_anchor', 'partition_key', colocate_with => 'none', shard_count => {shard_count})"
     ));
     if local_properties().is_some() {
-        // Citus logs in as the owner of a table when it moves it, and no one can log in as pg_database_owner. The table gets no owner
-        // above that of the database, who can put another one in its place.
+        // Citus logs in as the owner of a table when it moves it, and no one can log in as pg_database_owner. The table
+        // gets no owner above the owner of the database, who can replace the table.
         let owner = spi.read(
             "SELECT $1::pg_catalog.regrole::pg_catalog.text",
             &[Value::oid(catalog::database_owner())],
@@ -190,7 +186,7 @@ pub fn disable() -> Result<(), Error> {
     distributing(true, || {
         connect(|spi| {
             for table in &moved {
-                // Citus locks it on this server alone, and would lose what others write on theirs meanwhile. It passes this statement on.
+                // Citus locks it on this server alone, and would lose writes on others. It passes this statement on.
                 spi.run_definition(&format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", table.name()));
             }
             for table in &moved {

@@ -1,6 +1,7 @@
 //! Explains how a query reads its key ranges, for users.
 
-use table_service_model::filter::{AccessClass, KeyRange, Plan};
+use table_service_model::KeyRange;
+use table_service_model::filter::{AccessClass, Plan};
 use table_service_model::limits::PAGE_ENTITIES;
 use table_service_model::property_index::Condition;
 use table_service_model::read_strategy::Step;
@@ -8,7 +9,7 @@ use table_service_model::read_strategy::Step;
 use super::fan_out;
 use super::property_index::{FilterIndexes, value_in};
 use super::scan::{are_read_together, bounds, lookup, strategy};
-use crate::postgres::spi::Connection;
+use crate::postgres::Connection;
 use crate::storage::direct::Reader;
 use crate::storage::execution::ScanPlanning;
 use crate::storage::statement::{IndexScan, Tested, scan_to_sql};
@@ -23,10 +24,10 @@ pub struct Explained {
     pub reason: Option<String>,
 }
 
-/// The number of entities after which an explanation reads no more in vain.
+/// The most entities without a match that an explanation assumes.
 const EXPLAINED: usize = 1_000_000;
 
-/// How many bytes of statements an explanation shows, about. Each has the whole filter, and there may be very many.
+/// About how many bytes of statements an explanation shows. Each has the whole filter, and there may be very many.
 const SHOWN: usize = 1024 * 1024;
 
 /// Explains how the first page of a plan is read: the class of its worst key range, and the first statements.
@@ -113,8 +114,8 @@ fn explain_distributed(
     }
 }
 
-/// Explains key ranges that property indexes may serve: the steps of a page whose first entities in key order do not match.
-/// Returns the reason if they are read in key order.
+/// Explains key ranges that property indexes may serve: the steps of a page without a match among the first entities in
+/// key order. Returns the reason if they are read in key order.
 fn explain_indexes(
     spi: &Connection,
     table: &Table,

@@ -1,31 +1,29 @@
-//! Reads key ranges of a distributed table. The other servers test the filter and send all rows of a statement before the
-//! first one arrives, so a caller who wants only the first ones gets them by statements that end by themselves.
+//! Reads key ranges of a distributed table. The other servers test the filter and send all rows of a statement before
+//! the first one arrives, so a caller that wants only the first ones gets them by statements that end by themselves.
 //!
-//! A statement over several partitions goes to all shards. Each shard sends its first rows, a few more than its share of
-//! what is wanted. In key order they are complete up to the last row of the first shard that has no more to show. There
-//! the next statement begins. Few large partitions are read one by one: the shards are asked for two rows, which say which
-//! partition comes next, and that one is read from its shard.
+//! A statement over several partitions goes to all shards. Each shard sends its first rows, a few more than its share
+//! of the wanted rows. In key order they are complete up to the last row of the first shard that has sent all rows that
+//! it was asked for. There the next statement begins. Few large partitions are read one by one: the shards are asked
+//! for two rows, which tell the next partition, and that one is read from its shard.
 //!
 //! From a page's deadline on every row passes the filter of its statement, so that the statement soon ends. The page tests the
 //! filter again: it may get rows that do not pass, and never misses one that does.
 //!
-//! A partition whose shard this server has is read without a statement.
+//! A partition in a shard of this server is read without a statement.
 //!
-//! Citus' coordinator would count the rows of all shards together, so its count is taken off the plan. It plans a statement
-//! that goes to several shards with its values each time; only one that goes to a single shard can be planned without them.
+//! Citus' coordinator would count the rows of all shards together, so its LIMIT is removed from the plan. It plans a
+//! statement on several shards with its values each time; only one on a single shard can be planned without them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use pgrx::pg_sys;
-use table_service_model::filter::{Bound, Filter, KeyRange, Predicate};
+use table_service_model::filter::Bound;
+use table_service_model::{Filter, KeyRange, Predicate};
 
 use super::property_index::FilterIndexes;
-use crate::postgres::citus::Shards;
-use crate::postgres::memory::RowMemory;
-use crate::postgres::spi::Connection;
-use crate::postgres::types::value::Text;
+use crate::postgres::{Connection, RowMemory, Shards, Text};
 use crate::storage::direct::{Lookup, Reader};
 use crate::storage::fetch::Fetch;
 use crate::storage::row::{KeyPair, Row};
@@ -37,7 +35,7 @@ thread_local! {
     static IN_PARTITION: RefCell<HashMap<pg_sys::Oid, u64>> = RefCell::default();
 }
 
-/// Of how many tables the size of partitions is remembered.
+/// For how many tables the size of partitions is remembered.
 const REMEMBERED: usize = 1000;
 
 fn in_partition(table: &Table) -> u64 {
@@ -53,7 +51,7 @@ fn remember_in_partition(table: &Table, entities: u64) {
     });
 }
 
-/// The rows of key ranges of a distributed table, in key order: all that pass the filter, or the first ones, among which may be others.
+/// The rows of ranges of a distributed table, in key order: all that pass the filter, or the first and perhaps others.
 pub struct FanOut<'a> {
     source: Source<'a>,
     spi: &'a Connection,
@@ -61,13 +59,13 @@ pub struct FanOut<'a> {
     /// The knowledge of property indexes about the filter.
     knowledge: Option<FilterIndexes<'a>>,
     filter: Option<Rc<ScanFilter>>,
-    /// What is left to read, the first range last.
+    /// The ranges that are left to read, the first one last.
     rest: Vec<KeyRange>,
     /// `None` if all rows are wanted.
     first: Option<FirstRows>,
     /// How many entities the caller has taken so far.
     taken: usize,
-    /// For what a local shard is opened with: a filter may have many ranges.
+    /// The memory in which local shards are opened: a filter may have many ranges.
     memory: RowMemory,
 }
 
@@ -95,7 +93,7 @@ struct Running {
     rows: u64,
     /// The progress of each shard.
     arrived: Vec<Arrived>,
-    /// The keys of the last row, if its shard has no more to show, and whether that has shown only one partition.
+    /// The keys of the last row, if its shard has sent all rows asked for, and whether it has shown only one partition.
     cut: Option<(KeyPair, bool)>,
     in_partition: u64,
 }
@@ -105,7 +103,7 @@ struct Left {
     /// How many there were at first.
     wanted: u64,
     rows: u64,
-    /// How many rows have arrived in vain, because they have expired.
+    /// How many rows have arrived that have expired.
     expired: u64,
     until: i64,
     /// How many rows of a partition there are, as far as is known.
@@ -113,13 +111,13 @@ struct Left {
 }
 
 impl Left {
-    /// Takes off the entities that the caller has taken so far. Where many have expired, as many again may follow.
+    /// Takes off the entities that the caller has taken so far. If many have expired, as many again may follow.
     fn count(&mut self, taken: usize) {
         let rows = self.wanted.saturating_sub(taken as u64);
         self.rows = rows.max(self.expired.min(EXPIRED)).max(2);
     }
 
-    /// Notes that a partition has shown so many rows, and whether it may have more. It may have been read from its middle.
+    /// Notes that a partition has shown this many rows, and whether it may have more. It may be read from its middle.
     fn note_partition(&mut self, rows: u64, has_more: bool) {
         let known = if has_more {
             self.in_partition
@@ -129,11 +127,11 @@ impl Left {
         self.in_partition = known.max(rows).max(1);
     }
 
-    /// Returns how many rows to ask each shard for, so that most often no shard has too few; or [`NEXT`], if it takes less
-    /// time to read the partitions one by one.
+    /// Returns how many rows to ask each shard for, so that they usually suffice; or [`NEXT`], if it takes less time to
+    /// read the partitions one by one.
     fn rows_of_each(&self, shards: u64) -> u64 {
         let share = self.rows.div_ceil(shards);
-        // Twice the standard deviation of what a shard has of the rows, if partitions are spread by chance.
+        // Twice the standard deviation of a shard's number of rows, if partitions are spread by chance.
         let spread = 2 * share.saturating_mul(self.in_partition).isqrt();
         let rows = share
             .saturating_add(spread)
@@ -151,9 +149,9 @@ impl Left {
 
 /// The most rows of a statement that are asked for because others have expired. All of them are in memory.
 const EXPIRED: u64 = 1000;
-/// So many rows of a shard say which partition comes next, and whether it has several entities.
+/// This many rows of a shard tell the next partition, and whether it has several entities.
 const NEXT: u64 = 2;
-/// To find the next partition and to read it takes about as long as so many rows.
+/// To find the next partition and to read it takes about as long as this many rows.
 const PARTITION: u64 = 700;
 
 /// The progress of reading a shard.
@@ -230,7 +228,7 @@ impl<'a> FanOut<'a> {
         matches!(self.source, Source::Shard(_))
     }
 
-    /// Returns the row that this is at.
+    /// Returns the current row.
     pub fn row(&self) -> Row<'_> {
         match &self.source {
             Source::Statement(fetch) => fetch.row(),
@@ -303,44 +301,34 @@ impl<'a> FanOut<'a> {
                 None => self.memory.leave(),
             }
         }
-        let Some(FirstRows {
-            left,
-            shards,
-            range: running,
-        }) = &mut self.first
-        else {
-            if !matches!(self.source, Source::Shard(_)) {
-                let scan = || RangeScan::distributed(&range, self.filter.as_ref(), None);
-                self.source = Source::Statement(match &index_scan {
-                    Some(scan) => self.spi.fetch_once(scan),
-                    None => self.spi.fetch_range(self.table.name(), scan()),
-                });
-            }
-            return;
-        };
         let one = range.partition().is_some() || index_scan.is_some();
-        let shards = if one { 1 } else { shards.count() };
-        let (rows, until) = (left.rows_of_each(shards), left.until);
-        if !matches!(self.source, Source::Shard(_)) {
-            let first = Some(First { rows, until }).filter(|_| range.point().is_none());
+        let asked = self.first.as_ref().map(|FirstRows { left, shards, .. }| {
+            let shards = if one { 1 } else { shards.count() };
+            let (rows, until) = (left.rows_of_each(shards), left.until);
+            (shards, First { rows, until })
+        });
+        if !self.is_direct() {
+            let first = asked.map(|(_, first)| first).filter(|_| range.point().is_none());
             let scan = || RangeScan::distributed(&range, self.filter.as_ref(), first);
-            self.source = Source::Statement(match &index_scan {
-                Some(scan) => self.spi.fetch_once(scan),
-                None if shards == 1 => self.spi.fetch_range(self.table.name(), scan()),
-                None => self.spi.fetch_of_shards(self.table.name(), &scan()),
+            self.source = Source::Statement(match (&index_scan, asked) {
+                (Some(scan), _) => self.spi.fetch_once(scan),
+                (None, Some((2.., _))) => self.spi.fetch_of_shards(self.table.name(), &scan()),
+                (None, _) => self.spi.fetch_range(self.table.name(), scan()),
             });
         }
-        *running = Some(Running {
-            range,
-            before: self.taken,
-            rows,
-            arrived: vec![Arrived::default(); usize::try_from(shards).unwrap_or_default()],
-            cut: None,
-            in_partition: 1,
-        });
+        if let (Some(first), Some((shards, First { rows, .. }))) = (&mut self.first, asked) {
+            first.range = Some(Running {
+                range,
+                before: self.taken,
+                rows,
+                arrived: vec![Arrived::default(); usize::try_from(shards).unwrap_or_default()],
+                cut: None,
+                in_partition: 1,
+            });
+        }
     }
 
-    /// Ends the range that is being read, and notes what is left of it. `has_more` says that the caller wants no more of it.
+    /// Ends the range that is being read, and notes its rest. `has_more` says that the caller wants no more of it.
     fn end_range(&mut self, has_more: bool) {
         let is_direct = self.is_direct();
         self.source = Source::None;

@@ -7,10 +7,7 @@ use table_service_model::change_feed::{Boundary, Change, Decoder};
 use table_service_model::pgoutput::Malformed;
 use table_service_model::{Error, Lsn};
 
-use crate::postgres::cursor::Cursor;
-use crate::postgres::spi::Connection;
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::{catalog, notes};
+use crate::postgres::{Connection, Cursor, Text, Value, catalog, notes};
 
 /// The messages of a slot.
 pub struct Messages<'f> {
@@ -18,7 +15,7 @@ pub struct Messages<'f> {
     /// As a list of names, quoted.
     publications: Text,
     publication: &'f str,
-    /// Whether definitions of tables and marks are read too.
+    /// Whether definitions of tables and marks are also read.
     with_notes: bool,
     /// After how many messages PostgreSQL ends with the next transaction.
     limit: i32,
@@ -36,7 +33,7 @@ impl<'f> Messages<'f> {
         }
     }
 
-    /// Reads the transactions that end behind `from`, until they have `top` changes. Each change goes to `sink`. Returns whether there is none.
+    /// Reads transactions after `from`, until they have `top` changes, into `sink`. Returns whether there are none.
     ///
     /// # Errors
     /// `InternalError` for messages that cannot be read.
@@ -87,7 +84,7 @@ impl<'f> Messages<'f> {
         }
     }
 
-    /// Finds where the page ends. Returns `None` if there may be more messages than were asked for, and too few changes in these.
+    /// Finds the end of the page. Returns `None` if there may be more messages, and these have too few changes.
     fn page(&self, cursor: &Cursor<'_>, top: u64, from: Lsn) -> Result<Option<Page<'_>>, Error> {
         let mut page = Page {
             messages: self,
@@ -128,7 +125,7 @@ struct Page<'m> {
     messages: &'m Messages<'m>,
     /// Where each of them ends. The position of a change comes behind it.
     ends: Vec<Lsn>,
-    /// How many changes it has. With none, everything that the slot has was read.
+    /// How many changes it has. With none, all messages of the slot were read.
     changes: u64,
     /// Transactions up to here are confirmed.
     from: Lsn,

@@ -1,4 +1,4 @@
-//! What the log says of tables, for those who read it later.
+//! Notes in the log about tables, for its later readers.
 
 use pgrx::prelude::*;
 use table_service_model::change_feed::Note;

@@ -5,24 +5,20 @@ use std::slice::from_ref;
 use pgrx::spi::quote_literal;
 use table_service_model::Error;
 
-use crate::postgres::citus;
 use crate::postgres::definition::grant;
-use crate::postgres::raised::rethrow;
-use crate::postgres::spi::connect;
-use crate::postgres::types::TextArg;
-use crate::postgres::types::value::Value;
+use crate::postgres::{TextArg, Value, citus, connect, rethrow};
 
-/// An object, and what the gateway's role does with it.
+/// An object, and the privileges of the gateway's role on it.
 struct Object {
     /// `SCHEMA` or `TABLE`.
     kind: &'static str,
-    /// As it stands in SQL.
+    /// As in SQL.
     name: &'static str,
     privileges: &'static [&'static str],
 }
 
-/// The schemas, tables and sequences of the extension: every one, so that none is forgotten. GRANT, and the check that it had its effect, are made
-/// from this.
+/// The schemas, tables and sequences of the extension: every one, so that none is forgotten. The GRANT statements and
+/// the check of their effect are made from this.
 const OBJECTS: [Object; 4] = [
     Object {
         kind: "SCHEMA",
@@ -64,7 +60,7 @@ fn grants(objects: &[Object]) -> impl Iterator<Item = String> {
         })
 }
 
-/// Returns the condition that a role has all of them. `role` is its name as it stands in SQL.
+/// Returns the condition that a role has all these privileges. `role` is its name as an SQL expression.
 fn has_all(objects: &[Object], role: &str) -> String {
     let tests: Vec<String> = objects
         .iter()
@@ -80,7 +76,7 @@ fn has_all(objects: &[Object], role: &str) -> String {
     tests.join(" AND ")
 }
 
-/// Grants a role what the gateway needs.
+/// Grants a role the privileges that the gateway needs.
 ///
 /// # Errors
 /// `AuthorizationFailure` if the caller may not grant all of it.
@@ -95,7 +91,7 @@ pub fn grant_to(role: TextArg<'_>) -> Result<(), Error> {
     for privileges in grants(&OBJECTS) {
         grant(&format!("{privileges} TO {name}")).unwrap_or_else(|error| rethrow(error));
     }
-    // For what the caller may not grant, PostgreSQL gives only a warning.
+    // If the caller may not grant a privilege, PostgreSQL only warns.
     let check = format!("SELECT true WHERE {}", has_all(&OBJECTS, "$1"));
     if connect(|spi| spi.read(&check, &[Value::text(role)]).first().is_none()) {
         return Err(Error::NotAuthorized {
@@ -108,15 +104,16 @@ pub fn grant_to(role: TextArg<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Grants on the workers what Citus does not.
+/// Grants on the workers the privileges that Citus does not grant.
 fn grant_on_workers(role: TextArg<'_>, name: &str) -> Result<(), Error> {
     let is_left = |object: &&Object| object.kind == "SCHEMA" && !citus::is_known_to_workers(object.name);
+    let run = |command: &str, result| citus::run_by("run_command_on_workers", command, result);
     let grant_there = |object| {
         for privileges in grants(from_ref(object)) {
-            citus::run_on_workers(&format!("{privileges} TO {name}"), "GRANT")?;
+            run(&format!("{privileges} TO {name}"), "GRANT")?;
         }
         let check = has_all(from_ref(object), &quote_literal(role.get()));
-        citus::run_on_workers(&format!("SELECT {check}"), "t")
+        run(&format!("SELECT {check}"), "t")
     };
     OBJECTS
         .iter()

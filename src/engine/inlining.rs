@@ -1,16 +1,17 @@
-//! Calls of functions in FROM that a statement may do without: the query that has the same result takes their place, and becomes a part
-//! of the statement. PostgreSQL 19 and later ask for it.
+//! Inlines calls of functions in FROM: a query that has the same result replaces the call, and becomes a part of the
+//! statement. PostgreSQL 19 and later ask for it.
 //!
-//! - A call stays what it is where the query would differ from it in anything but speed. So only direct access's tables are read so, whose
-//!   columns are not NULL and whose entities do not expire; a call with an argument that raises an error stays, and raises it.
-//! - The table has to be named in the spelling that is stored. Then nothing but a change of this table gives the name another meaning, and
-//!   PostgreSQL discards a plan when its table changes.
-//! - What the call checks once is checked when the statement is planned. PostgreSQL plans it again for another role, and after changes of
-//!   rights on the table, of its definition, its indexes and its policies. A change of the dialect discards all plans.
+//! - A call is not inlined if the query would differ in anything except speed. So the table must permit direct access,
+//!   with columns that are not NULL and entities that do not expire. A call with an invalid argument stays.
+//! - The call has to name the table in its stored spelling. Then only a change of this table gives the name another
+//!   meaning, and PostgreSQL discards a plan when its table changes.
+//! - The call's checks are made when the statement is planned. PostgreSQL plans it again for another role, and after
+//!   changes of the table's rights, definition, indexes and policies. A change of the dialect discards all plans.
 //! - As in any statement on a table, nobody can truncate the table or change its definition in the middle of the statement.
 
 use pgrx::pg_sys;
-use table_service_model::filter::{Dialect, Filter, KeyRange, Plan};
+use table_service_model::filter::Plan;
+use table_service_model::{Dialect, Filter, KeyRange};
 
 use super::matches::{RANGES, conditions};
 use crate::storage::direct::{Lookup, Reader};
@@ -18,8 +19,8 @@ use crate::storage::expiry::Expiries;
 use crate::storage::inlining::{CallInFrom, Selection};
 use crate::storage::table::{Table, TableLock};
 
-/// Returns whether a statement may be faster with a query in the place of a call. Where it takes what the call returns as it is, it is not:
-/// the call needs no plan.
+/// Returns whether a statement may be faster with a query instead of a call. It is not if it takes the rows of the call
+/// unchanged: the call needs no plan.
 pub fn may_gain(call: &CallInFrom<'_>) -> bool {
     call.is_joined() || call.is_narrowed() || call.is_changed()
 }
@@ -30,10 +31,10 @@ pub fn query_entities(call: &CallInFrom<'_>, table_name: &str, plan: &Plan, top:
         [range] => (range.point().is_some(), range.partition().is_some()),
         _ => (false, false),
     };
-    // By itself the call is faster with one entity, and where it tests all rows in any case.
+    // By itself the call is faster with one entity, and if it tests all rows in any case.
     let gains = call.is_joined() || !is_one && (plan.residual.is_none() || call.is_narrowed());
-    // Without a range there is nothing to read. For many, and with `top` for a filter that tests rows, the function finds the better way:
-    // it sees what it has read so far.
+    // Without a range there is nothing to read. For many, and with `top` for a filter that tests rows, the function
+    // finds the better way: it knows the rows that it has read.
     let is_simple = (1..=RANGES).contains(&plan.ranges.len())
         && plan.ranges.iter().all(KeyRange::is_of_comparisons)
         && (top.is_none() || plan.residual.is_none());
@@ -58,7 +59,7 @@ pub fn query_entities(call: &CallInFrom<'_>, table_name: &str, plan: &Plan, top:
     })
 }
 
-/// Calls `f` with a table, locked, if a query may read it in the place of a call.
+/// Calls `f` with a locked table, if a query may read it instead of a call.
 fn on_table(
     call: &CallInFrom<'_>,
     name: &str,

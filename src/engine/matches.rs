@@ -2,11 +2,12 @@
 //! and the part of the entities that passes.
 
 use pgrx::pg_sys;
-use table_service_model::filter::{Column, Dialect, Expression as FilterExpression, Filter, KeyRange, Operator, Plan};
+use table_service_model::filter::{Column, Expression as FilterExpression, Operator, Plan};
 use table_service_model::property_index::Condition;
+use table_service_model::{Dialect, Filter, KeyRange};
 
 use super::property_index::FilterIndexes;
-use crate::postgres::settings::filter_dialect;
+use crate::postgres::filter_dialect;
 use crate::storage::planner::{
     Expression, Implied, MatchesCall, SelectivityRequest, SimplifyRequest, TableRow, all_of, any_of,
 };
@@ -15,11 +16,11 @@ use crate::storage::table::Table;
 /// How many key ranges become conditions. The planner looks at each of them.
 pub(super) const RANGES: usize = 64;
 
-/// Returns what stands for a call of `matches` in a plan, if not the call itself: the call and the conditions that its filter
-/// implies. If the filter is not valid there are none, and the call raises when it runs.
+/// Returns the replacement for a call of `matches` in a plan, if any: the call and the conditions that its filter
+/// implies. If the filter is not valid there are none, and the call raises an error when it runs.
 ///
-/// A filter that only the other dialect has must not be proved by a partial index that was made under that one: then the call
-/// would not run, and not raise.
+/// A filter that is valid only in the other dialect must not be proved by a partial index that was made under that
+/// dialect: then the call would neither run nor raise its error.
 pub fn simplified(request: &SimplifyRequest<'_>) -> Option<pg_sys::Datum> {
     let parameters = request.parameters.map(|parameters| parameters.get());
     let parse = |dialect| Filter::parse(request.filter.get(), parameters, dialect);
@@ -33,16 +34,15 @@ pub fn simplified(request: &SimplifyRequest<'_>) -> Option<pg_sys::Datum> {
     }
 }
 
-/// Returns the conditions on keys and on entries of property indexes that every entity meets that passes a filter, if there are
-/// any.
+/// Returns the conditions on keys and on entries of property indexes that follow from a filter, if there are any.
 fn implied(call: &MatchesCall<'_>, filter: Filter) -> Option<(Vec<Expression>, Implied)> {
     let table = Table::of(call.table)?;
     let (conditions, implied) = conditions(&call.row, &table, &Plan::new(filter), call.ends_early);
     (!conditions.is_empty()).then_some((conditions, implied))
 }
 
-/// Returns the conditions on keys and on entries of property indexes that every entity meets that a plan finds, and which they are.
-/// `ends_early` says that not all of them may be wanted.
+/// Returns the conditions on keys and on entries of property indexes that follow from a plan, and of which kinds they
+/// are. `ends_early` says that not all entities may be wanted.
 pub(super) fn conditions(
     row: &TableRow<'_>,
     table: &Table,
@@ -74,8 +74,8 @@ pub(super) fn conditions(
 /// it are tested before it.
 pub const COST: f64 = 20.0;
 
-/// Estimates which part of the entities passes the filter of a call, without what conditions beside it estimate by
-/// statistics. Returns `None` if the filter is not valid.
+/// Estimates which part of the entities passes the filter of a call, without the part that conditions beside it
+/// estimate by statistics. Returns `None` if the filter is not valid.
 pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
     let parameters = request.parameters.map(|parameters| parameters.get());
     let dialect = match request.are_columns {
@@ -101,7 +101,7 @@ pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
         let estimate = |property: &str, span: [&[u8]; 2]| knowledge.estimate_entries(property, span);
         request.estimate_conditions(&estimate, are_keys_in_entries);
     }
-    // The statistics of the indexes also tell where the call is without conditions on entries.
+    // The statistics of the indexes also help if the call has no conditions on entries.
     let known = knowledge
         .as_ref()
         .filter(|_| !request.has.entries)
@@ -144,7 +144,7 @@ fn part(expression: &FilterExpression, is_known: &dyn Fn(&Column) -> bool) -> f6
     }
 }
 
-/// Returns whether all columns of an expression are known, of which there is one at least.
+/// Returns whether an expression has columns, and all of them are known.
 fn columns_are_known(expression: &FilterExpression, is_known: &dyn Fn(&Column) -> bool) -> bool {
     match expression {
         FilterExpression::And(terms) | FilterExpression::Or(terms) => {
@@ -153,7 +153,7 @@ fn columns_are_known(expression: &FilterExpression, is_known: &dyn Fn(&Column) -
         FilterExpression::Not(term) => columns_are_known(term, is_known),
         FilterExpression::Constant(_) => false,
         FilterExpression::Property(property) => is_known(&property.column),
-        // Conditions on entries and keys do not know what a text has within.
+        // Conditions on entries and keys say nothing about parts of a text.
         FilterExpression::Text(_) => false,
         FilterExpression::Comparison(comparison) => is_known(&comparison.property.column),
     }

@@ -1,4 +1,4 @@
-//! How the SQL functions work: reading and writing entities, filters, and pages. This storey stands between `api` and `storage`.
+//! How the SQL functions work: access to entities, filters, and pages. It is the storey between `api` and `storage`.
 
 pub mod attempts;
 pub mod batch;

@@ -3,13 +3,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use table_service_model::filter::{Filter, KeyRange};
-use table_service_model::token::ContinuationToken;
+use table_service_model::{ContinuationToken, Filter, KeyRange};
 
 use super::deadline::Deadline;
 use super::scan::Entities;
-use crate::postgres::clock::now;
-use crate::postgres::spi::Connection;
+use crate::postgres::{Connection, now};
 use crate::storage::row::{KeyPair, Row};
 use crate::storage::table::Table;
 
@@ -70,7 +68,7 @@ impl<'a> Page<'a> {
         false
     }
 
-    /// Returns the entity that this is at.
+    /// Returns the current entity.
     pub fn row(&self) -> Row<'_> {
         self.entities.row()
     }

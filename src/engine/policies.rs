@@ -8,9 +8,8 @@ use table_service_model::access::{AccessPolicies, ServiceProperties, ServiceProp
 
 use crate::storage::table::Table;
 
-use crate::postgres::privileges;
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::visit::{Use, visit_own};
+use crate::postgres::visit::visit_own;
+use crate::postgres::{Text, Use, Value, privileges};
 
 const ACCESS_POLICIES: &CStr = c"access_policies";
 const SERVICE_PROPERTIES: &CStr = c"service_properties";
@@ -73,7 +72,7 @@ pub fn forget(table: &Table) {
     write(FORGET, &[Value::oid(table.oid())]);
 }
 
-/// Gives the policies of a table to the one that has replaced it.
+/// Gives the policies of a table to the table that has replaced it.
 pub fn carry_over(from: pg_sys::Oid, to: pg_sys::Oid) {
     const CARRY_OVER: &str =
         "UPDATE table_service.access_policies AS p SET relation = $2 WHERE p.relation OPERATOR(pg_catalog.=) $1";
@@ -90,7 +89,7 @@ fn write(statement: &str, parameters: &[Value<'_>]) {
 /// Returns the properties of the service.
 ///
 /// # Errors
-/// Those of the model for what is stored. Raises PostgreSQL's own error (42501) if the caller may not read them.
+/// Those of the model for stored properties. Raises PostgreSQL's own error (42501) if the caller may not read them.
 pub fn service_properties() -> Result<ServiceProperties, Error> {
     const GET: &str = "SELECT s.properties::pg_catalog.text FROM table_service.service_properties AS s";
     visit_own(SERVICE_PROPERTIES, Use::Read, pg_sys::ACL_SELECT, |spi| {

@@ -1,4 +1,4 @@
-//! Property indexes: which a table has, their names, and what they know about a filter.
+//! Property indexes: the indexes of a table, their names, and their knowledge about a filter.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -6,13 +6,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use pgrx::pg_sys;
-use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span, condition};
 use table_service_model::read_strategy::{Count, Decision, Evidence, FEW, Finding, Left, Look, PlannedCall, Strategy};
+use table_service_model::{Filter, KeyRange};
 
-use crate::postgres::btree;
-use crate::postgres::types::value::Value;
-use crate::postgres::varlena::Varlena;
+use crate::postgres::{Value, Varlena, btree};
 use crate::storage::direct::{EveryRow, reads_every_row};
 use crate::storage::indexes;
 use crate::storage::known::PropertyIndex;
@@ -39,8 +37,8 @@ pub fn find(table: &Table, property: &str) -> Option<PropertyIndex> {
         .cloned()
 }
 
-/// Returns the first name for a new index that passes a test, such as that it is free: table and property, cut if they are too long, and
-/// numbered.
+/// Returns the first name for a new index that passes a test, for example that it is free: table and property, cut if
+/// they are too long, and numbered.
 pub fn index_name(table: &Table, property: &str, test: fn(&str) -> bool) -> String {
     let full = format!("{}_{property}", table.name().name());
     let name = |suffix: &str| {
@@ -88,8 +86,8 @@ impl<'f> FilterIndexes<'f> {
             return None;
         }
         let condition = condition(filter, &indexes)?;
-        // Whether a query counts entries can be seen: by what `explain_query` says, and by the time it takes. With row-level
-        // security PostgreSQL would not read an index on an expression anyway, because it tests the policies first.
+        // Callers can see whether a query counts entries: in the result of `explain_query`, and by the time it takes.
+        // With row-level security PostgreSQL reads no index on an expression anyway: it tests policies first.
         let every_row = reads_every_row(table)?;
         Some(FilterIndexes {
             filter,
@@ -101,7 +99,7 @@ impl<'f> FilterIndexes<'f> {
         })
     }
 
-    /// Returns what the entries of the entities meet that are in key ranges and pass the filter.
+    /// Returns the condition on the entries of the entities that are in key ranges and pass the filter.
     pub fn within(&self, ranges: &[KeyRange]) -> Cow<'_, Condition> {
         match ranges {
             [only] if !only.is_all() => Cow::Owned(self.condition.within(only)),
@@ -109,7 +107,7 @@ impl<'f> FilterIndexes<'f> {
         }
     }
 
-    /// Returns what the entries of all entities meet that pass the filter.
+    /// Returns the condition on the entries of all entities that pass the filter.
     pub fn condition(&self) -> &Condition {
         &self.condition
     }
@@ -124,12 +122,12 @@ impl<'f> FilterIndexes<'f> {
         self.indexes.iter().map(|index| index.oid).collect()
     }
 
-    /// Returns whether the entities that meet the condition are those of one value, which stand in key order.
+    /// Returns whether the entities that meet the condition are those of one value, which are in key order.
     pub fn is_one_value(condition: &Condition) -> bool {
         terms(condition).iter().any(|term| one_value(term).is_some())
     }
 
-    /// Returns whether the entities that meet the condition are those of some values, such as those of a list.
+    /// Returns whether the entities that meet the condition are those of some values, for example of a list.
     pub fn is_some_values(condition: &Condition) -> bool {
         match condition {
             Condition::Spans { spans, .. } => spans.iter().all(Span::one_value),
@@ -138,8 +136,8 @@ impl<'f> FilterIndexes<'f> {
         }
     }
 
-    /// Decides what a query does next with the key ranges that are left of those that it was given. `condition` is what the
-    /// entries in these meet, and `taken` is how many entities the caller has taken.
+    /// Decides the next step of a query on the rest of the key ranges that it was given. The entries in these meet
+    /// `condition`. The caller has taken `taken` entities.
     pub fn decide(
         &self,
         strategy: &Strategy,
@@ -234,7 +232,7 @@ impl<'f> FilterIndexes<'f> {
         })
     }
 
-    /// Returns what `count` counts up to a limit, from memory if it was counted so far already.
+    /// Returns the result of `count` up to a limit, from memory if it was counted that far before.
     fn counted(&self, what: Counted, limit: usize, count: impl FnOnce() -> usize) -> usize {
         if limit == 0 {
             return 0;
@@ -250,7 +248,7 @@ impl<'f> FilterIndexes<'f> {
     }
 
     /// Returns spans of entries that together have all entities that meet the condition, each with the number of its
-    /// property. Where several conditions hold together, that is the one with the fewest entries, counted up to a limit.
+    /// property. Of several conditions that hold together, it takes that with the fewest entries, counted to a limit.
     fn sources<'c>(&self, condition: &'c Condition, limit: usize, sources: &mut Vec<(usize, &'c Span)>) {
         match condition {
             Condition::Spans { property, spans } => sources.extend(spans.iter().map(|span| (*property, span))),
@@ -279,7 +277,7 @@ impl<'f> FilterIndexes<'f> {
             .collect()
     }
 
-    /// Returns the condition without what would make it read many more entries than there are entities that meet it.
+    /// Returns the condition without the terms that have many more entries than there are entities that meet it.
     /// Entries are counted up to `most`.
     pub fn narrow(&self, condition: &Condition, most: usize) -> Condition {
         match condition {
@@ -298,11 +296,11 @@ impl<'f> FilterIndexes<'f> {
         }
     }
 
-    /// Returns whether key ranges have together fewer entities than this. Of very many ranges some are counted, because to
-    /// begin takes long, and the others are taken for like them.
+    /// Returns whether key ranges have together fewer entities than this. Of very many ranges it counts some, because
+    /// each takes long to begin, and assumes that the others are like them.
     fn have_fewer(&self, ranges: &[KeyRange], limit: usize) -> bool {
         let step = ranges.len().div_ceil(COUNTED_RANGES).max(1);
-        // A few large ranges do not stand for the others.
+        // A few large ranges do not represent the others.
         let most_of_each = limit.saturating_mul(2) / ranges.len().max(1) + 1;
         let (mut count, mut typical) = (0, 0);
         for range in ranges.iter().step_by(step) {
@@ -318,23 +316,23 @@ impl<'f> FilterIndexes<'f> {
 
     /// Counts the entities of a key range, up to a limit.
     fn count_range(&self, range: &KeyRange, limit: usize) -> usize {
-        // The entries of the first pages of an index take longer to count than the pages of the table, of which nearly each
-        // has an entity.
+        // The entries of the first pages of an index take longer to count than the pages of the table, and nearly each
+        // page has an entity.
         if range.is_all() && count_pages(self.table) >= limit {
             return limit;
         }
         let Some(index) = primary_key(self.table) else {
             return limit;
         };
-        // Whole partitions will do if the range does not lie in one: it is more that are counted, not fewer.
+        // If the range is not in one partition, whole partitions are counted: the count is higher, not lower.
         let conditions = KeyConditions::of(range);
         self.counted(Counted::Entities(range.clone()), limit, || {
             count_entries(self.table, index, &mut conditions.get(), limit)
         })
     }
 
-    /// Returns whether the planner should hear of a condition on entries. `ranges` are the key ranges that it also hears of, if
-    /// it does. `ends_early` says that the query may want only the first entities that are found.
+    /// Returns whether the planner should get a condition on entries. `ranges` are the key ranges that it also gets, if
+    /// any. `ends_early` says that the query may want only the first entities that are found.
     pub fn helps(&self, condition: &Condition, ranges: Option<&[KeyRange]>, ends_early: bool) -> bool {
         let call = PlannedCall {
             part: self.part(self.condition()),

@@ -2,15 +2,10 @@
 
 use std::cell::Cell;
 
-use table_service_model::entity::Entity;
-use table_service_model::etag::IfMatch;
-use table_service_model::{Error, Properties, PropertiesBuf, Ticks};
+use table_service_model::{Entity, Error, IfMatch, Properties, PropertiesBuf, Ticks};
 
 use super::attempts::{conditional, in_attempts, not_inserted, stored_entity, suppressed, version};
-use crate::postgres::clock::now;
-use crate::postgres::spi::{Rows, connect};
-use crate::postgres::types::PropertiesArg;
-use crate::postgres::types::value::{Array, Bag, Value};
+use crate::postgres::{Array, Bag, PropertiesArg, Rows, Value, connect, now};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::direct::{NewProperties, Updater};
 use crate::storage::expiry::Expiries;
@@ -96,8 +91,8 @@ impl Rewrite<'_> {
         if !self.keys.within_limits() {
             return Err(Error::EntityNotFound);
         }
-        // Another transaction may be about to change the row. The rewrite fails only if it fails after that one has ended,
-        // for which a statement waits.
+        // Another transaction may be about to change the row. The rewrite fails only if it fails after that transaction
+        // has ended, for which a statement waits.
         let made = |row: &Row<'_>| Ok((self.make)(&row.entity()).ok().map(NewProperties::Made));
         let direct = Updater::open(self.table, self.keys.partition_key)
             .and_then(|mut table| table.update(self.keys, version(self.if_match), made).transpose());
@@ -141,7 +136,7 @@ impl Rewrite<'_> {
                     let write = Statement::of_entity(Kind::ReplaceVersion, keys, now(), bag.arg());
                     let write = write.with(Value::timestamptz(timestamp));
                     let rewritten = rewritten(keys, &spi.run(table.name(), &write));
-                    table.note_write(keys.partition_key);
+                    table.placement().note_write(table.oid(), keys.partition_key);
                     rewritten.map(Ok)
                 }
             }
@@ -160,7 +155,7 @@ impl Rewrite<'_> {
                     &Statement::of_entity(Kind::InsertReturning, keys, clock, properties),
                 );
                 let inserted = rewritten(keys, &rows).ok_or(Error::EntityAlreadyExists)?;
-                table.note_write(keys.partition_key);
+                table.placement().note_write(table.oid(), keys.partition_key);
                 written.set(Some(inserted.properties));
                 Ok(inserted.timestamp)
             })

@@ -4,15 +4,15 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::slice;
 
-use table_service_model::filter::{Bound, Filter, KeyRange, Plan, Predicate};
+use table_service_model::filter::{Bound, Plan};
 use table_service_model::property_index::{Condition, Span};
 use table_service_model::read_strategy::{Decision, Step, Strategy};
+use table_service_model::{Filter, KeyRange, Predicate};
 
 use super::deadline::Deadline;
 use super::fan_out::FanOut;
 use super::property_index::{FilterIndexes, value_in};
-use crate::postgres::memory::RowMemory;
-use crate::postgres::spi::Connection;
+use crate::postgres::{Connection, RowMemory};
 use crate::storage::arguments::KeyTexts;
 use crate::storage::direct::{Lookup, Reader};
 use crate::storage::execution::ScanPlanning;
@@ -57,25 +57,7 @@ enum Rows<'a> {
 impl<'a> Entities<'a> {
     /// Returns all entities of a plan's ranges that pass its filter. The statements test the filter.
     pub fn all(spi: &'a Connection, table: &'a Table, plan: &'a Plan, workers: Workers) -> Entities<'a> {
-        let residual = plan.residual.as_ref();
-        let predicate = predicate(table, residual);
-        let rows = if table.is_distributed() {
-            Rows::Distributed(FanOut::new(spi, table, &plan.ranges, residual, None))
-        } else {
-            // Nearly all rows pass an expiry. The planner would expect few of them, and sort these.
-            let of_statements = predicate.as_ref().filter(|_| residual.is_some());
-            let filter = of_statements.map(|predicate| Rc::new(ScanFilter::new(predicate)));
-            Rows::Local(RangeRows::new(
-                spi,
-                table,
-                &plan.ranges,
-                residual,
-                filter,
-                None,
-                workers,
-            ))
-        };
-        Entities::new(rows, predicate, None)
+        Entities::open(spi, table, (&plan.ranges, plan.residual.as_ref()), None, None, workers)
     }
 
     /// Returns the first entities of key ranges that pass a filter: more than are `wanted`, of which the caller takes as many as it likes.
@@ -88,27 +70,37 @@ impl<'a> Entities<'a> {
         wanted: u64,
         deadline: Option<(Deadline, i64)>,
     ) -> Entities<'a> {
-        let predicate = predicate(table, filter);
-        let rows = if table.is_distributed() {
-            let first = First {
-                // One more shows whether there is one.
-                rows: wanted.saturating_add(1),
-                until: deadline.map_or(i64::MAX, |(_, until)| until),
-            };
-            Rows::Distributed(FanOut::new(spi, table, ranges, filter, Some(first)))
-        } else {
-            let workers = Workers::Prevented;
-            Rows::Local(RangeRows::new(spi, table, ranges, filter, None, Some(wanted), workers))
-        };
-        Entities::new(rows, predicate, deadline.map(|(deadline, _)| deadline))
+        Entities::open(spi, table, (ranges, filter), Some(wanted), deadline, Workers::Prevented)
     }
 
-    fn new(rows: Rows<'a>, predicate: Option<Predicate>, deadline: Option<Deadline>) -> Entities<'a> {
+    fn open(
+        spi: &'a Connection,
+        table: &'a Table,
+        (ranges, filter): (&'a [KeyRange], Option<&'a Filter>),
+        wanted: Option<u64>,
+        deadline: Option<(Deadline, i64)>,
+        workers: Workers,
+    ) -> Entities<'a> {
+        let predicate = predicate(table, filter);
+        let rows = if table.is_distributed() {
+            let until = deadline.map_or(i64::MAX, |(_, until)| until);
+            // One more shows whether there is one.
+            let first = wanted.map(|wanted| First {
+                rows: wanted.saturating_add(1),
+                until,
+            });
+            Rows::Distributed(FanOut::new(spi, table, ranges, filter, first))
+        } else {
+            // Nearly all rows pass an expiry. The planner would expect few of them, and sort these.
+            let of_statements = predicate.as_ref().filter(|_| filter.is_some() && wanted.is_none());
+            let tested = of_statements.map(|predicate| Rc::new(ScanFilter::new(predicate)));
+            Rows::Local(RangeRows::new(spi, table, ranges, filter, tested, wanted, workers))
+        };
         Entities {
             memory: RowMemory::new(),
             rows,
             predicate,
-            deadline,
+            deadline: deadline.map(|(deadline, _)| deadline),
             tested: 0,
             is_late: false,
             taken: 0,
@@ -153,7 +145,7 @@ impl<'a> Entities<'a> {
         is_there
     }
 
-    /// Returns the row that this is at.
+    /// Returns the current row.
     pub fn row(&self) -> Row<'_> {
         match &self.rows {
             Rows::Local(rows) => rows.row(),
@@ -161,13 +153,13 @@ impl<'a> Entities<'a> {
         }
     }
 
-    /// Returns whether the time was over before the row that this is at was tested.
+    /// Returns whether the time was over before the current row was tested.
     pub fn is_late(&self) -> bool {
         self.is_late
     }
 }
 
-/// Returns what a reader finds entities by, if key ranges may be read without a statement.
+/// Returns how a reader finds entities, if key ranges may be read without a statement.
 pub(super) fn lookup(ranges: &[KeyRange], knowledge: Option<&FilterIndexes<'_>>) -> Option<Lookup<'static>> {
     if ranges.iter().any(|range| range.point().is_some()) {
         return Some(Lookup::Keys);
@@ -185,7 +177,7 @@ pub(super) fn are_read_together(ranges: &[KeyRange], knowledge: &FilterIndexes<'
 /// The most key ranges of a query that are read each by itself.
 const APART: usize = 8;
 
-/// The rows of key ranges, of which some pass the filter.
+/// The rows of key ranges. Some of them pass the filter.
 struct RangeRows<'a> {
     source: Source<'a>,
     reader: Option<Reader>,
@@ -195,14 +187,14 @@ struct RangeRows<'a> {
     knowledge: Option<Rc<FilterIndexes<'a>>>,
     /// The filter that statements test.
     filter: Option<Rc<ScanFilter>>,
-    /// How many entities the caller wants, about. `None` stands for all.
+    /// About how many entities the caller wants. `None` means all.
     wanted: Option<u64>,
     /// How many it has taken so far.
     taken: usize,
     workers: Workers,
-    /// The ranges to which nothing has come yet.
+    /// The ranges that are not begun yet.
     rest: slice::Iter<'a, KeyRange>,
-    /// What comes before them, the next one last.
+    /// The tasks before them, the next one last.
     todo: Vec<Task<'a>>,
     reading: Reading<'a>,
 }
@@ -218,25 +210,26 @@ enum Source<'a> {
     Point(bool),
 }
 
-/// What is to be read.
+/// The rest to read.
 enum Task<'a> {
     Keys(Cow<'a, KeyRange>),
-    /// Rows of a whole range, of which those in other ranges count.
+    /// The rows of a whole range. Only those in other ranges count.
     Within(&'a KeyRange, Vec<KeyRange>),
     Indexes(Group<'a>),
 }
 
-/// What is being read.
+/// The range that is being read.
 enum Reading<'a> {
-    /// The rows of the source, or those whose keys are in ranges.
+    /// The rows of the source, or those with keys in ranges.
     All(Option<Vec<KeyRange>>),
-    /// The entities of the range of a group with this number: so many rows, and then it decides again.
+    /// The entities of the range of a group with this number: this many rows, and then it decides again.
     InKeyOrder {
         group: Group<'a>,
         number: usize,
         rows: usize,
     },
-    /// The entities of a group's only range that have one value: so many rows, and none whose keys the index may have cut.
+    /// The entities of a group's only range that have one value: this many rows, and none with keys that the index may
+    /// have cut.
     OfValue {
         group: Group<'a>,
         span: Span,
@@ -252,12 +245,12 @@ struct Group<'a> {
     /// Those that are left.
     ranges: Cow<'a, [KeyRange]>,
     strategy: Strategy,
-    /// What comes next, if that is decided.
+    /// The next task, if that is decided.
     decided: Option<Decision>,
     some_are_cut: bool,
 }
 
-/// What becomes of a row.
+/// The treatment of a row.
 enum Fate {
     Given,
     Skipped,
@@ -369,7 +362,7 @@ impl<'a> RangeRows<'a> {
         }
     }
 
-    /// Says what becomes of the row that was fetched.
+    /// Returns the treatment of the row that was fetched.
     fn fate(&self) -> Fate {
         let row = self.row();
         match &self.reading {
@@ -490,7 +483,7 @@ impl<'a> RangeRows<'a> {
         )
     }
 
-    /// Begins to read the rows of a statement whose keys are in ranges, which are in order. `None` stands for all rows.
+    /// Begins to read the rows of a statement that have keys in ranges, which are in order. `None` means all rows.
     fn all(&mut self, mut rows: Fetch<'a>, is_tested: bool, within: Option<Vec<KeyRange>>) -> bool {
         if self.workers == Workers::Permitted {
             rows.permit_workers();
@@ -500,7 +493,7 @@ impl<'a> RangeRows<'a> {
         true
     }
 
-    /// Takes the next step of key ranges that are read through indexes. Returns whether rows come of it.
+    /// Takes the next step of key ranges that are read through indexes. Returns whether it gives rows.
     fn step(&mut self, mut group: Group<'a>) -> bool {
         let Some(knowledge) = self.knowledge.clone() else {
             return false;
@@ -557,8 +550,8 @@ impl<'a> RangeRows<'a> {
         false
     }
 
-    /// Begins to read so many rows of a group in key order, from its range with this number on. Entities that do not pass
-    /// the filter count too. Returns false if there are none.
+    /// Begins to read this many rows of a group in key order, from its range with this number on. Entities that do not
+    /// pass the filter also count. Returns false if there are none.
     fn in_key_order(&mut self, group: Group<'a>, mut number: usize, mut rows: usize) -> bool {
         while let Some(range) = group.ranges.get(number).filter(|_| rows > 0) {
             let has_begun = if range.point().is_some() {
@@ -607,7 +600,7 @@ impl<'a> RangeRows<'a> {
         is_read
     }
 
-    /// Leaves what is left of a range, of which entities of one value were read.
+    /// Leaves the rest of a range to the next step, after entities of one value were read.
     fn after_value(&mut self, mut group: Group<'a>, span: &Span, rows: usize, next: Option<KeyPair>) {
         let ([range], Some(next)) = (&*group.ranges, next) else {
             return;
@@ -706,8 +699,7 @@ fn contain(ranges: &[KeyRange], row: &Row<'_>) -> bool {
         .is_some_and(|range| range.contains(partition_key, row_key))
 }
 
-/// Returns how a statement uses the bounds of key ranges. It only tests them where the condition alone finds few
-/// entities.
+/// Returns how a statement uses the bounds of key ranges. It only tests them if the condition alone finds few entities.
 pub(super) fn bounds(planning: ScanPlanning) -> Bounds {
     match planning {
         ScanPlanning::ForFewRows => Bounds::Tested,

@@ -1,4 +1,4 @@
-//! Removes entities that have expired. Nobody sees them any more; this gives their room back.
+//! Removes entities that have expired. No function returns them any more; the sweep frees their space.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -6,14 +6,13 @@ use std::convert::Infallible;
 use pgrx::pg_sys;
 use table_service_model::Error;
 
-use crate::postgres::clock::now;
 use crate::postgres::privileges::has_all;
-use crate::postgres::raised::{is_cancel, message, rethrow};
-use crate::postgres::snapshot::with_new_snapshot;
-use crate::postgres::spi::{Connection, Rows, connect, run_on};
-use crate::postgres::subtransaction::in_subtransaction;
-use crate::postgres::types::value::{Array, Text, Value};
-use crate::postgres::visit::{Refused, refuse_foreign_code_of_shards, visit};
+use crate::postgres::raised::is_cancel;
+use crate::postgres::spi::run_on;
+use crate::postgres::visit::{refuse_foreign_code_of_shards, visit};
+use crate::postgres::{
+    Array, Refused, Text, Value, connect, in_subtransaction, message, now, rethrow, with_new_snapshot,
+};
 use crate::storage::direct::reads_every_row;
 use crate::storage::expired::{Part, Removal, Removed, deletes_run_nothing, oldest, parts, remove};
 use crate::storage::expiry::Expiries;
@@ -25,17 +24,17 @@ use crate::storage::table::{Table, TableLock};
 /// The result of a sweep of a table.
 pub struct Swept {
     pub deleted: u64,
-    /// Whether there was more than the sweep might delete.
+    /// Whether there were more entities than the sweep might delete.
     pub more: bool,
-    /// Entities that expired before this moment are gone, but those that others had locked, and those that a trigger or a policy
-    /// keeps. In microseconds since 2000-01-01; `None` if that is not known.
+    /// Entities that expired before this moment are gone, except those that others had locked, and those that a trigger
+    /// or a policy keeps. In microseconds since 2000-01-01; `None` if that is not known.
     pub oldest: Option<i64>,
     /// Why nothing was deleted, if the sweep was refused or failed.
     pub reason: Option<String>,
 }
 
 impl Swept {
-    /// Returns that everything is gone that had expired at a moment.
+    /// Makes the result of a sweep after which all entities are gone that had expired at a moment.
     fn new(until: i64) -> Swept {
         Swept {
             deleted: 0,
@@ -45,8 +44,8 @@ impl Swept {
         }
     }
 
-    /// Counts entities that were found, and those among them that were deleted. If there are more of them, `last` is when the last one that
-    /// was found expired.
+    /// Adds the numbers of entities that were found and deleted. If there are more, `last` is the moment of expiry of
+    /// the last one that was found.
     fn add(&mut self, deleted: u64, found: u64, last: Option<i64>) {
         self.deleted += deleted;
         if let Some(last) = last {
@@ -64,7 +63,7 @@ pub const BEGINNING: i64 = i64::MIN;
 /// Sweeps the table that the caller has named, as the caller. Returns `None` if it has no expiry any more.
 ///
 /// # Errors
-/// As of [`Table::lock`].
+/// Those of [`Table::lock`].
 pub fn sweep_named(table: &Table, top: u64, since: i64) -> Result<Option<Swept>, Error> {
     let table = table.lock(TableLock::Write)?;
     if Expiries::of(&table).is_empty() {
@@ -73,14 +72,14 @@ pub fn sweep_named(table: &Table, top: u64, since: i64) -> Result<Option<Swept>,
     Ok(Some(sweep(&table, top, since)))
 }
 
-/// Sweeps a table that the caller may not have chosen, or returns `None` if there is nothing to do: the caller may not, somebody has locked
-/// the table, it is gone, or its entities do not expire.
+/// Sweeps a table that the caller may not have chosen, or returns `None` if there is nothing to do: the caller lacks
+/// privileges, somebody has locked the table, it is gone, or its entities do not expire.
 ///
-/// Neither code that is stored with the table nor its errors reach the caller. Where a delete runs nothing, entities are deleted without a
-/// statement. Else its code runs with the rights of its owner ([`visit`]). Policies that apply to the caller would have to run with the
+/// Neither code that is stored with the table nor its errors reach the caller. If a delete runs none, no statement is
+/// needed. Otherwise it runs with its owner's rights ([`visit`]). Policies that apply to the caller would run with the
 /// caller's rights, so they count as such code. The entities of a distributed table are deleted by statements alone.
 pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
-    // A look under a lock needs the right to change what it finds.
+    // A look under a lock needs the right to change the rows that it finds.
     const RIGHTS: u32 = pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
     if !has_all(table.oid(), RIGHTS) {
         return None;
@@ -92,8 +91,7 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     }
     let until = now();
     let reads_every_row = reads_every_row(table).is_some();
-    let may_look = reads_every_row && !table.is_distributed();
-    let first = look(|| with_new_snapshot(|| may_look.then(|| oldest_of_all(table)).flatten()));
+    let first = look(|| with_new_snapshot(|| reads_every_row.then(|| oldest_of_all(table)).flatten()));
     if first.is_some_and(|first| first.is_none_or(|first| first > until)) {
         return Some(Swept::new(until));
     }
@@ -105,7 +103,7 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
                 sweep_shards(table, window, top, Some(relations))
             });
         }
-        // A part that is attached from now on has not been looked at, and is left to the next sweep.
+        // A part that is attached from now on has not been checked, and is left to the next sweep.
         let parts = parts_of_all(table)?;
         let mut all = parts.iter().flat_map(|(_, parts)| parts);
         match runs_nothing && all.all(|part| deletes_run_nothing(part.table)) {
@@ -129,14 +127,26 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     })
 }
 
-/// Returns when the entity of a table that expires first does or did so, in microseconds since 2000-01-01. The inner `None` says that
-/// none expires; `None` if that cannot be told now.
+/// Returns the first moment of expiry in a table, in microseconds since 2000-01-01. The inner `None` says that no
+/// entity expires; `None` if that cannot be told now.
 fn oldest_of_all(table: &Table) -> Option<Option<i64>> {
     let mut first = None;
     for index in valid_indexes(table) {
-        first = first.into_iter().chain(oldest(table.oid(), &index)?).min();
+        first = first.into_iter().chain(oldest(table, &index)?).min();
     }
     Some(first)
+}
+
+/// Returns the first moment of expiry in a table, by an index that is in force, in microseconds since 2000-01-01.
+/// `None` if none expires, or that cannot be told now. A statement asks the shards, if the caller has named the table.
+pub fn first_expiry(table: &Table, index: &ExpiryIndex, is_named: bool) -> Option<i64> {
+    match is_named && table.is_distributed() {
+        true => {
+            let scan = IndexScan::first_expiry(table.name(), &index.expiry);
+            connect(|spi| spi.run_once(&scan).first()?.timestamptz(1))
+        }
+        false => oldest(table, index).flatten(),
+    }
 }
 
 /// Returns an index of each expiry that is in force.
@@ -155,7 +165,7 @@ fn valid_indexes(table: &Table) -> Vec<ExpiryIndex> {
 /// # Errors
 /// If another session has locked one.
 fn parts_of_all(table: &Table) -> Result<Vec<(ExpiryIndex, Vec<Part>)>, Refused> {
-    let parts_of = |index: ExpiryIndex| match parts(table.oid(), &index) {
+    let parts_of = |index: ExpiryIndex| match parts(table, &index) {
         Some(parts) => Ok((index, parts)),
         None => Err(Refused(
             "another session has locked a partition, or a partition is no table of this server".to_owned(),
@@ -164,7 +174,7 @@ fn parts_of_all(table: &Table) -> Result<Vec<(ExpiryIndex, Vec<Part>)>, Refused>
     valid_indexes(table).into_iter().map(parts_of).collect()
 }
 
-/// Runs `f`, which only reads. Its locks are released, and its error reaches nobody, unless it is a cancel: then `f` has read nothing.
+/// Runs `f`, which only reads, and releases its locks. If it fails, it has read nothing. Only a cancel is raised again.
 pub fn look<R: Default>(f: impl Fn() -> R) -> R {
     let outcome = in_subtransaction(|| Err::<Infallible, R>(f()));
     match outcome {
@@ -174,10 +184,10 @@ pub fn look<R: Default>(f: impl Fn() -> R) -> R {
     }
 }
 
-/// Removes at most `top` of the entities of a table that have expired in a window of time, of each part those first that expired first. It
-/// leaves those that others have locked, so that it waits for nobody.
+/// Removes at most `top` of the entities of a table that have expired in a window of time, in each part in the order of
+/// their expiry. It skips entities that others have locked, so that it never waits.
 ///
-/// A delete runs code if `code_of` is given: then a statement deletes what this has locked, and its names must lead to these relations.
+/// With `code_of` a delete runs code: a statement deletes the locked entities, and names only these relations.
 ///
 /// # Errors
 /// If another session has locked an index, an index is younger than the snapshot, or the table's name leads elsewhere.
@@ -238,9 +248,9 @@ fn delete_positions(table: &Table, part: &Part, removed: &Removed, relations: &[
 /// How many entities of a distributed table are found at once. Their keys are in memory.
 const FOUND_AT_ONCE: u64 = 100_000;
 
-/// Removes at most `top` of the entities of a distributed table that have expired in a window of time, those first that expired first: one
-/// statement finds them in all shards, and one for each partition deletes those that are as they were found. It waits for those who write one
-/// of them.
+/// Removes at most `top` of the entities of a distributed table that have expired in a window of time, in the order of
+/// their expiry: one statement finds them in all shards, and one for each partition deletes those that have not changed
+/// since. It waits for sessions that write one of them.
 ///
 /// If `relations` are given, names must lead to these alone, and no code of others may be in the shards.
 ///
@@ -257,10 +267,7 @@ fn sweep_shards(
         let left = top.saturating_sub(swept.deleted);
         let scan = IndexScan::find_expired(table.name(), expiry, window, left);
         connect(|spi| {
-            let rows = match relations {
-                Some(relations) => spi.run_once_on(&scan, relations).ok_or_else(leads_elsewhere)?,
-                None => spi.run_once(&scan),
-            };
+            let rows = spi.read_once_on(&scan, relations).ok_or_else(leads_elsewhere)?;
             if relations.is_some() && rows.first().is_some() {
                 refuse_foreign_code_of_shards(&table.name().to_string())?;
             }
@@ -281,12 +288,9 @@ fn sweep_shards(
                 let keys = Array::of_texts(entities.iter().map(|&(row_key, _)| row_key));
                 let versions = Array::of_timestamps(entities.iter().map(|&(_, timestamp)| timestamp));
                 let delete = Statement::delete_many(partition_key.value(), &keys, Some(&versions));
-                deleted += match relations {
-                    Some(relations) => spi
-                        .run_on(table.name(), &delete, relations)
-                        .ok_or_else(leads_elsewhere)?,
-                    None => spi.run(table.name(), &delete).processed(),
-                };
+                deleted += spi
+                    .run_on(table.name(), &delete, relations)
+                    .ok_or_else(leads_elsewhere)?;
             }
             swept.add(deleted, found, (found >= left).then(|| last.unwrap_or(window.0)));
             Ok(())
@@ -299,8 +303,8 @@ fn leads_elsewhere() -> Refused {
     Refused("the name of the table leads to another one, because its schema has been exchanged, or a rule or a policy changes what a delete does".to_owned())
 }
 
-/// Removes at most `top` of the entities of a table that have expired since a moment, those first that expired first, by statements. It
-/// leaves those that others have locked, so that it waits for nobody.
+/// Removes at most `top` of the entities of a table that have expired since a moment, in the order of their expiry, by
+/// statements. It skips entities that others have locked, so that it never waits.
 fn sweep(table: &Table, top: u64, since: i64) -> Swept {
     let until = now();
     if table.is_distributed()
@@ -335,18 +339,10 @@ pub fn sweep_all(table: &Table) -> bool {
     let expiries = Expiries::of(table);
     for expiry in expiries.iter() {
         let scan = IndexScan::sweep_all(table.name(), expiry, until);
-        connect(|spi| run(spi, table, &scan).processed());
+        connect(|spi| spi.run_once(&scan).processed());
     }
     expiries.iter().all(|expiry| {
         let scan = IndexScan::expired(table.name(), expiry, until);
-        connect(|spi| run(spi, table, &scan).first().is_none())
+        connect(|spi| spi.run_once(&scan).first().is_none())
     })
-}
-
-/// Runs a statement on all entities of a table. Citus plans one on all shards with its values.
-fn run<'c>(spi: &'c Connection, table: &Table, scan: &IndexScan) -> Rows<'c> {
-    match table.is_distributed() {
-        true => spi.run_once(scan),
-        false => spi.run_by_index(table.name(), scan),
-    }
 }

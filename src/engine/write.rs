@@ -1,31 +1,27 @@
 //! Writes of one entity. Each is one statement, or direct access with the same result. If a condition fails, a second
 //! statement finds out why.
 
-use table_service_model::entity::{self, Entity};
-use table_service_model::etag::IfMatch;
-use table_service_model::{Error, ticks};
+use table_service_model::{Entity, Error, IfMatch, entity, ticks};
 
 use super::attempts::{
     ClockReading, InTheWay, broken_by_null, conditional, in_attempts, not_inserted, remove_expired, stored_entity,
     suppressed, version,
 };
 use super::rewrite::Rewrite;
-use crate::postgres::clock::now;
-use crate::postgres::error::raise;
-use crate::postgres::raised::{caught, rethrow, says};
-use crate::postgres::snapshot::has_one_snapshot;
-use crate::postgres::spi::{Rows, connect};
-use crate::postgres::subtransaction::{has_room, in_subtransaction};
-use crate::postgres::types::PropertiesArg;
+use crate::postgres::raised::says;
+use crate::postgres::{
+    PropertiesArg, Rows, caught, connect, has_one_snapshot, has_room, in_subtransaction, now, raise, rethrow,
+};
 use crate::storage::arguments::EntityKeys;
-use crate::storage::direct::{Inserted, Inserter, NewProperties, Updater};
+use crate::storage::direct::{Inserter, NewProperties, Updater};
 use crate::storage::expiry::Expiries;
+use crate::storage::placement::Written;
 use crate::storage::row::Row;
 use crate::storage::statement::{Kind, Statement, UpdateMode};
 use crate::storage::table::Table;
 
-/// How often an insert is made again because what was in its way had expired. It is bounded because a policy or a trigger may keep
-/// that from being removed.
+/// How often an insert is made again because an expired entity was in its way. It is bounded because a policy or a
+/// trigger may keep that entity from being removed.
 const ATTEMPTS: usize = 5;
 
 /// Inserts an entity and returns its Timestamp.
@@ -36,7 +32,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
     let stamp = ClockReading::new();
     let clock = stamp.clock;
     let expiries = Expiries::of(table);
-    let direct = Inserter::open(table, keys.partition_key, Inserted::One).and_then(|table| {
+    let direct = Inserter::open(table, keys.partition_key, Written::One).and_then(|table| {
         // With one snapshot, the existing entity may be one that the snapshot does not see. That is a serialization
         // failure, which only a statement recognises.
         if has_one_snapshot() {
@@ -55,7 +51,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
     });
     if let Some(inserted) = direct {
         inserted?;
-        // Direct access only inserts where the Timestamp can be written again in place.
+        // Direct access only inserts if the Timestamp can be written again in place.
         return Ok(stamp.settle(table, keys, clock).unwrap_or(clock));
     }
     check_limits(keys, properties)?;
@@ -64,7 +60,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
         for attempt in 0..ATTEMPTS {
             let statement = Statement::of_entity(Kind::Insert, keys, clock, properties);
             if connect(|spi| spi.run(table.name(), &statement).processed()) > 0 {
-                table.note_write(keys.partition_key);
+                table.placement().note_write(table.oid(), keys.partition_key);
                 return Ok(clock);
             }
             match remove_expired(table, &expiries, keys) {
@@ -138,7 +134,7 @@ pub fn update(
     conditional(table, keys, if_match, |spi, version| {
         let statement = Statement::update(change, keys, now(), properties, version);
         let updated = written(keys, &spi.run(table.name(), &statement));
-        table.note_write(keys.partition_key);
+        table.placement().note_write(table.oid(), keys.partition_key);
         updated
     })
 }
@@ -193,8 +189,7 @@ pub fn delete(table: &Table, keys: EntityKeys<'_>, if_match: IfMatch) -> Result<
     })?
 }
 
-/// Runs `upsert`, whose statement needs the primary key. Raises `InternalError` if a table that a user created has
-/// none.
+/// Runs `upsert`. Its statement needs the primary key. Raises `InternalError` if a table that a user created has none.
 pub fn with_primary_key<R>(upsert: impl FnOnce() -> R) -> R {
     const WITHOUT_KEY: [&str; 2] = [
         "there is no unique or exclusion constraint matching the ON CONFLICT specification",

@@ -1,8 +1,7 @@
 //! Writes of a table that share a transaction: each has its own outcome, and none undoes another.
 //!
-//! Each is the single call of [`write`](super::write), in a subtransaction. None waits: one that would is given back,
-//! to be executed alone. So no write waits for the lock that another one of its group waits for, and groups cannot
-//! deadlock.
+//! Each is the single call of [`write`](super::write), in a subtransaction. None waits: a write that would wait is
+//! given back, to be executed alone. So groups cannot deadlock.
 
 use table_service_model::Error;
 use table_service_model::batch::{Action, Operation};
@@ -10,16 +9,14 @@ use table_service_model::batch::{Action, Operation};
 use super::rewrite::Rewrite;
 use super::write;
 use crate::postgres::guc::without_waiting;
-use crate::postgres::raised::{concerns_session, rethrow};
-use crate::postgres::snapshot::has_one_snapshot;
-use crate::postgres::subtransaction::{has_room, in_subtransaction};
-use crate::postgres::types::PropertiesArg;
+use crate::postgres::raised::concerns_session;
+use crate::postgres::{PropertiesArg, has_one_snapshot, has_room, in_subtransaction, rethrow};
 use crate::storage::arguments::{self, EntityKeys, exact};
 use crate::storage::direct::runs_code_of_users;
 use crate::storage::statement::UpdateMode;
 use crate::storage::table::Table;
 
-/// The most writes of a group. Each takes a subtransaction, of which others see the more slowly the more there are.
+/// The most writes of a group. Each takes a subtransaction, and many of these slow down other sessions.
 pub const MOST_WRITES: usize = 32;
 
 /// One write of a group.
@@ -39,7 +36,7 @@ pub enum Outcome {
     Alone,
 }
 
-/// Executes writes in their order. Those that are errors already have failed.
+/// Executes writes in their order. Errors among them have failed already.
 ///
 /// # Errors
 /// `TableNotFound`, and the errors of names of tables.
@@ -55,7 +52,7 @@ pub fn write_group<'a>(table_name: &str, writes: Vec<Result<GroupedWrite<'a>, Er
                 Ok(write) => write,
                 Err(error) => return Outcome::Failed(error),
             };
-            // Those behind it that write the same entity come after it.
+            // Later writes of the same entity must come after it.
             let is_behind = |before: &EntityKeys<'a>| before.is_of_same_entity(write.keys);
             let table = table.as_ref().filter(|_| has_room() && !alone.iter().any(is_behind));
             let outcome = table.map_or(Outcome::Alone, |table| write.execute(table));
@@ -75,7 +72,7 @@ fn has_plain_writes(table: &Table) -> bool {
     unless_alone(|| Ok(!runs_code_of_users(table))).is_some_and(|is_plain| is_plain == Ok(true))
 }
 
-/// Runs `f` in a subtransaction. Returns `None` if PostgreSQL raised an error that is this write's own affair.
+/// Runs `f` in a subtransaction. Returns `None` if PostgreSQL raised an error that concerns only this write.
 fn unless_alone<R>(f: impl FnOnce() -> Result<R, Error>) -> Option<Result<R, Error>> {
     let result = in_subtransaction(|| {
         let result = f();

@@ -1,9 +1,9 @@
 //! The check of the objects to which names in the extension's own statements lead.
 //!
-//! The owner of the database can rename the extension's schema, and put another one in its place, at any moment. Names in a statement
-//! that PostgreSQL analyses after that lead to objects of that role, whose code would run with the caller's rights. This is also so for a
-//! plan that is kept and made again. So PostgreSQL calls a function of this file whenever it has analysed a statement, and before it plans
-//! it: a statement of the extension refers to objects of PostgreSQL, of the extension, and to tables of the service, or it fails.
+//! The owner of the database can replace the extension's schema at any moment. Names in a statement that PostgreSQL
+//! analyses after that lead to objects of that role, and their code would run with the caller's rights, also in a kept
+//! plan that is made again. So PostgreSQL calls a function of this file after it has analysed a statement: one of the
+//! extension fails unless it refers only to objects of PostgreSQL, of the extension, and tables of the service.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -36,7 +36,7 @@ const PG_CATALOG: pg_sys::Oid = pg_sys::Oid::from_u32(pg_sys::PG_CATALOG_NAMESPA
 /// The hook that another library has set.
 static NEXT: OnceLock<pg_sys::post_parse_analyze_hook_type> = OnceLock::new();
 
-/// Has PostgreSQL call this file from now on.
+/// Makes PostgreSQL call this file from now on.
 pub fn watch() {
     // SAFETY: the hook is a global of this process, which has one thread.
     unsafe {
@@ -48,7 +48,7 @@ pub fn watch() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn analysed(state: *mut pg_sys::ParseState, query: *mut pg_sys::Query, jumble: JumbleState) {
-    // SAFETY: PostgreSQL calls this with the state of its parser, whose text is NULL or a C string, and with what it has made of it.
+    // SAFETY: PostgreSQL calls this with the state of its parser and the query. The text is NULL or a C string.
     unsafe {
         let text = (*state).p_sourcetext;
         if !text.is_null() && is_own_statement(CStr::from_ptr(text)) {
@@ -112,13 +112,13 @@ fn is_known_relation(oid: pg_sys::Oid) -> bool {
         || unsafe { pg_sys::get_rel_namespace(oid) } == PG_CATALOG
 }
 
-/// Collects what a node and those under it refer to.
+/// Collects the objects to which a node and those under it refer.
 ///
 /// # Safety
 /// It must be a node of a query, and the context must be [`References`].
 #[pg_guard]
 unsafe extern "C-unwind" fn collect(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
-    // SAFETY: the caller's promise. A node is what its tag says. PostgreSQL's functions give this one the nodes under it.
+    // SAFETY: the caller's promise. A node has the type of its tag. PostgreSQL's functions pass it the nodes below.
     unsafe {
         let Some(tag) = node.as_ref().map(|node| node.type_) else {
             return false;

@@ -67,7 +67,7 @@ struct ScanKeyTemplates([[Cell<Option<pg_sys::ScanKeyData>>; 6]; 3]);
 // SAFETY: a server process has one thread.
 unsafe impl Sync for ScanKeyTemplates {}
 
-/// Returns the number of a B-tree's strategy for a comparison. There is none for `Ne`, which no caller asks for.
+/// Returns the number of a B-tree's strategy for a comparison. `Ne` has none, and no caller uses it.
 pub fn strategy(operator: Operator) -> pg_sys::StrategyNumber {
     let strategy = match operator {
         Operator::Lt => pg_sys::BTLessStrategyNumber,
@@ -167,8 +167,8 @@ fn key(of: Compared, strategy: pg_sys::StrategyNumber) -> pg_sys::ScanKeyData {
     key
 }
 
-/// An index that is open as long as this lives. Its lock is kept until the end of the transaction, and so is the index after an error,
-/// when PostgreSQL closes it.
+/// An index that is open as long as this lives. Its lock is kept until the end of the transaction. After an error
+/// PostgreSQL closes the index then.
 pub struct Index(pg_sys::Relation);
 
 impl Index {
@@ -217,8 +217,8 @@ impl Scan {
     /// Begins a scan in the ascending order of the first column.
     ///
     /// # Safety
-    /// The index must be one of the table and have columns of the types of the values. Both, the snapshot and the values must outlive the
-    /// scan.
+    /// The index must belong to the table and have columns of the types of the values. The table, the index, the
+    /// snapshot and the values must outlive the scan.
     pub unsafe fn begin(
         table: Relation<'_>,
         index: &Index,
@@ -227,7 +227,7 @@ impl Scan {
     ) -> Scan {
         let (table, index) = (table.as_ptr(), index.0);
         let number = conditions.len() as c_int;
-        // A condition has the form of its key.
+        // A condition has the layout of its key.
         let keys = conditions.as_mut_ptr().cast::<pg_sys::ScanKeyData>();
         // SAFETY: the caller's promise. The scan copies its keys.
         unsafe {
@@ -275,8 +275,8 @@ impl Drop for Scan {
 /// How many entries are counted before a look for interrupts.
 const COUNTED_AT_ONCE: usize = 1000;
 
-/// Counts the entries of an index that meet conditions, up to a limit. It counts entries of rows that nobody sees any
-/// more, too.
+/// Counts the entries of an index that meet conditions, up to a limit. It also counts the entries of rows that no
+/// transaction sees any more.
 ///
 /// # Safety
 /// As for [`Scan::begin`].

@@ -12,7 +12,7 @@ pub struct Call<'f> {
 
 impl<'f> Call<'f> {
     /// # Safety
-    /// It must be what PostgreSQL has passed to the running function, and be valid as long as `'f`.
+    /// It must be the call that PostgreSQL has passed to the running function, and be valid as long as `'f`.
     pub unsafe fn new(info: pg_sys::FunctionCallInfo) -> Call<'f> {
         Call {
             info,
@@ -20,7 +20,7 @@ impl<'f> Call<'f> {
         }
     }
 
-    /// Returns what PostgreSQL has passed to the function. It is valid as long as this is.
+    /// Returns the call as PostgreSQL has passed it to the function. It is valid as long as this is.
     pub fn info(&self) -> pg_sys::FunctionCallInfo {
         self.info
     }
@@ -31,19 +31,19 @@ pub fn does_not_fit() -> ! {
     refuse("the columns of the result do not match this version of the library of table_service")
 }
 
-/// Raises an error for a call that cannot be answered where it stands.
+/// Raises an error for a call that its place in the statement does not allow.
 pub fn refuse(message: &'static str) -> ! {
     ereport!(ERROR, PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message);
 }
 
-/// Makes a type with one lifetime an argument that stands for the running call, and makes it of a [`Call`]. The SQL function
-/// has no argument for it.
+/// Makes a type with one lifetime an argument for the running call, made from a [`Call`]. The SQL function has no
+/// argument for it.
 macro_rules! call_argument {
     ($rust:ident, $make:expr) => {
         // SAFETY: the value is made of the call, and of none of its arguments.
         unsafe impl<'fcx> ::pgrx::callconv::ArgAbi<'fcx> for $rust<'fcx> {
             unsafe fn unbox_arg_unchecked(arg: ::pgrx::callconv::Arg<'_, 'fcx>) -> Self {
-                // SAFETY: what is read is no argument either, but the call.
+                // SAFETY: this reads no argument either, but the call.
                 $make(unsafe { $crate::postgres::call::Call::new(arg.unbox_unchecked()) })
             }
 
@@ -51,22 +51,7 @@ macro_rules! call_argument {
                 true
             }
         }
-        // SAFETY: the type is left out of the declaration of the function.
-        unsafe impl ::pgrx::pgrx_sql_entity_graph::metadata::SqlTranslatable for $rust<'_> {
-            const TYPE_IDENT: &'static str = ::pgrx::pgrx_resolved_type!($rust<'_>);
-            const TYPE_ORIGIN: ::pgrx::pgrx_sql_entity_graph::metadata::TypeOrigin =
-                ::pgrx::pgrx_sql_entity_graph::metadata::TypeOrigin::External;
-            const ARGUMENT_SQL: Result<
-                ::pgrx::pgrx_sql_entity_graph::metadata::SqlMappingRef,
-                ::pgrx::pgrx_sql_entity_graph::metadata::ArgumentError,
-            > = Ok(::pgrx::pgrx_sql_entity_graph::metadata::SqlMappingRef::Skip);
-            const RETURN_SQL: Result<
-                ::pgrx::pgrx_sql_entity_graph::metadata::ReturnsRef,
-                ::pgrx::pgrx_sql_entity_graph::metadata::ReturnsError,
-            > = Ok(::pgrx::pgrx_sql_entity_graph::metadata::ReturnsRef::One(
-                ::pgrx::pgrx_sql_entity_graph::metadata::SqlMappingRef::Skip,
-            ));
-        }
+        $crate::postgres::types::declaration!($rust<'_>, External, Ok(SqlMappingRef::Skip), SqlMappingRef::Skip);
     };
 }
 

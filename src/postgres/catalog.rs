@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
+use pgrx::pg_sys::{TEXTOID, TIMESTAMPTZOID};
 use pgrx::prelude::*;
 
 /// The schema of the extension.
@@ -25,7 +26,7 @@ pub struct OwnObjects {
     pub check_function: pg_sys::Oid,
     /// The function of every table's trigger.
     pub trigger_function: pg_sys::Oid,
-    /// The function in the expression of every property index. A database whose extension has not been updated lacks
+    /// The function in the expression of every property index. A database with an older version of the extension lacks
     /// it.
     pub index_function: pg_sys::Oid,
     /// The function in the expression of every expiry index. The same holds for it.
@@ -86,7 +87,7 @@ unsafe extern "C-unwind" fn table_changed(_argument: pg_sys::Datum, relation: pg
     forget(relation);
 }
 
-/// Has what is known of a relation forgotten, or of all for `InvalidOid`.
+/// Discards the knowledge about a relation, or about all for `InvalidOid`.
 fn forget(relation: pg_sys::Oid) {
     if let Some(forget) = FORGET.get() {
         forget(relation);
@@ -94,7 +95,7 @@ fn forget(relation: pg_sys::Oid) {
     CHANGES.set(CHANGES.get().wrapping_add(1));
 }
 
-/// Returns a number that is another one after each invalidation message.
+/// Returns a number that changes with each invalidation message.
 pub fn changes() -> u64 {
     CHANGES.get()
 }
@@ -125,7 +126,7 @@ pub fn own_objects() -> OwnObjects {
 
 /// Looks up the extension's own objects as they are now.
 ///
-/// Raises 55000 if others stand in their place, and PostgreSQL's own errors if they have been dropped.
+/// Raises 55000 if others have replaced them, and PostgreSQL's own errors if they have been dropped.
 pub fn look_again() {
     look_up();
 }
@@ -141,44 +142,36 @@ fn look_up() -> OwnObjects {
         )
     };
     let properties_type = type_oid(schema, c"properties");
-    // Only the extension's own schema can have this base type. Where it is missing, nothing else is taken. CREATE EXTENSION makes the schema
-    // first.
+    // Only the extension's own schema can have this base type. If it is missing, nothing else is accepted. CREATE
+    // EXTENSION makes the schema first.
     // SAFETY: it is a global of this process.
     let is_to_come = properties_type == pg_sys::InvalidOid && unsafe { pg_sys::creating_extension };
     if !is_to_come && !is_base_type(properties_type) {
         refuse_name(SCHEMA, c"properties");
     }
-    let check_arguments = [
-        pg_sys::TEXTOID,
-        pg_sys::TEXTOID,
-        pg_sys::TIMESTAMPTZOID,
-        properties_type,
-    ];
-    let index_arguments = [pg_sys::TEXTOID, pg_sys::TEXTOID, properties_type, pg_sys::TEXTOID];
-    let expiry_arguments = [
-        pg_sys::TIMESTAMPTZOID,
-        properties_type,
-        pg_sys::TEXTOID,
-        pg_sys::INT8OID,
-    ];
-    let filter_arguments = [
-        pg_sys::TEXTOID,
-        pg_sys::TEXTOID,
-        pg_sys::TIMESTAMPTZOID,
-        properties_type,
-        pg_sys::TEXTOID,
-    ];
+    let columns = columns(properties_type);
+    let index_arguments = [TEXTOID, TEXTOID, properties_type, TEXTOID];
+    let expiry_arguments = [TIMESTAMPTZOID, properties_type, TEXTOID, pg_sys::INT8OID];
     OwnObjects {
         data_schema,
         entity_type: type_oid(schema, c"entity"),
         properties_type,
         batch_operation_type: type_oid(schema, c"batch_operation"),
-        check_function: function_oid(schema, c"entity_is_valid", &check_arguments),
+        check_function: function_oid(schema, c"entity_is_valid", &columns),
         trigger_function: function_oid(schema, c"rising_timestamp", &[]),
         index_function: function_oid(schema, c"property_index_key", &index_arguments),
         expiry_function: function_oid(schema, c"expires_at", &expiry_arguments),
-        filter_function: function_oid(schema, c"entity_passes", &filter_arguments),
+        filter_function: function_oid(schema, c"entity_passes", &[&columns[..], &[TEXTOID]].concat()),
     }
+}
+
+fn columns(properties_type: pg_sys::Oid) -> [pg_sys::Oid; 4] {
+    [TEXTOID, TEXTOID, TIMESTAMPTZOID, properties_type]
+}
+
+/// Returns the types of the columns of an entity.
+pub fn types_of_entity() -> [pg_sys::Oid; 4] {
+    columns(properties_type())
 }
 
 /// Returns the database of the session.
@@ -202,7 +195,7 @@ pub unsafe trait CatalogRow {
 
 macro_rules! catalog_rows {
     ($($row:ident: $cache:ident),*) => {$(
-        // SAFETY: PostgreSQL's cache of this name is so.
+        // SAFETY: PostgreSQL's cache of this name has such rows.
         unsafe impl CatalogRow for pg_sys::$row {
             const CACHE: c_int = pg_sys::SysCacheIdentifier::$cache as c_int;
         }
@@ -215,7 +208,7 @@ catalog_rows!(
     FormData_pg_type: TYPEOID
 );
 
-/// Takes something of the row of an object. `None` if there is no such object.
+/// Applies `take` to the row of an object. Returns `None` if there is no such object.
 pub fn row_of<T: CatalogRow, R>(oid: pg_sys::Oid, take: impl FnOnce(&T) -> R) -> Option<R> {
     // SAFETY: a transaction is running. The row is of this type, and it is released after its last use.
     unsafe {
@@ -229,7 +222,7 @@ pub fn row_of<T: CatalogRow, R>(oid: pg_sys::Oid, take: impl FnOnce(&T) -> R) ->
     }
 }
 
-/// Accepts the messages of other sessions about what they have committed.
+/// Accepts the messages of other sessions about their committed changes.
 pub fn accept_changes() {
     // SAFETY: they may be accepted at any time in a transaction.
     unsafe { pg_sys::AcceptInvalidationMessages() };
@@ -299,8 +292,8 @@ fn type_oid(schema: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
 
 /// Returns an object that was found by its name, if the extension has it.
 ///
-/// The owner of a schema can rename it and put another one in its place, so a name alone proves nothing. That role can also own the
-/// extension and add objects to it: only base types and functions in C are those of superusers.
+/// The owner of a schema can rename it and create another one with its name, so a name alone proves nothing. That role
+/// can also own the extension and add objects to it, but only superusers create base types and functions in C.
 ///
 /// Raises 55000 for an object of somebody else.
 fn of_extension(class: pg_sys::Oid, oid: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
@@ -348,17 +341,18 @@ pub fn refuse_name(schema: &CStr, name: &CStr) -> ! {
     );
 }
 
-/// Returns whether a type is a base type of any length, as the values of `properties` are. A shell type is none.
+/// Returns whether a type is a base type of any length, as the values of `properties` are. A shell type is not one.
 fn is_base_type(oid: pg_sys::Oid) -> bool {
     row_of(oid, |row: &pg_sys::FormData_pg_type| {
         row.typtype as u8 == pg_sys::TYPTYPE_BASE && row.typlen == -1 && row.typelem == pg_sys::InvalidOid
     }) == Some(true)
 }
 
-fn function_oid(schema: pg_sys::Oid, name: &CStr, arguments: &[pg_sys::Oid]) -> pg_sys::Oid {
+/// Returns the OID of a function by its schema, its name and the types of its arguments; `InvalidOid` if there is none.
+pub(super) fn procedure(schema: pg_sys::Oid, name: &CStr, arguments: &[pg_sys::Oid]) -> pg_sys::Oid {
     // SAFETY: a transaction is running. PROCNAMEARGSNSP takes a name, an oidvector of the argument types and a
     // namespace.
-    let oid = unsafe {
+    unsafe {
         let arguments = pg_sys::buildoidvector(arguments.as_ptr(), arguments.len() as c_int);
         pg_sys::GetSysCacheOid(
             pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as c_int,
@@ -368,7 +362,11 @@ fn function_oid(schema: pg_sys::Oid, name: &CStr, arguments: &[pg_sys::Oid]) -> 
             pg_sys::Datum::from(schema),
             pg_sys::Datum::null(),
         )
-    };
+    }
+}
+
+fn function_oid(schema: pg_sys::Oid, name: &CStr, arguments: &[pg_sys::Oid]) -> pg_sys::Oid {
+    let oid = procedure(schema, name, arguments);
     if oid != pg_sys::InvalidOid && !is_own_function(oid) {
         refuse_name(SCHEMA, name);
     }

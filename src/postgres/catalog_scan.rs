@@ -19,10 +19,10 @@ pub unsafe fn scan<T, R>(
     unsafe { scan_at(false, catalog, index, column, take) }
 }
 
-/// Does the same. If `is_before`, it is without what this transaction has done.
+/// Does the same. If `is_before`, it does not see the changes of this transaction.
 ///
 /// # Safety
-/// As of [`scan`].
+/// As for [`scan`].
 pub unsafe fn scan_at<T, R>(
     is_before: bool,
     catalog: pg_sys::Oid,
@@ -30,8 +30,8 @@ pub unsafe fn scan_at<T, R>(
     column: (u32, pg_sys::Oid),
     take: impl FnMut(&T) -> Option<R>,
 ) -> Option<R> {
-    // SAFETY: the caller's promise. Without a snapshot PostgreSQL takes one of the catalogs. The other one is a copy, which is released; after an
-    // error PostgreSQL releases it. With its first command a transaction has done nothing.
+    // SAFETY: the caller's promise. Without a snapshot PostgreSQL takes one of the catalogs. The other one is a copy.
+    // It is released here, or by PostgreSQL after an error. With its first command a transaction has changed nothing.
     unsafe {
         if !is_before {
             return scan_with(std::ptr::null_mut(), catalog, index, column, take);
@@ -45,7 +45,7 @@ pub unsafe fn scan_at<T, R>(
 }
 
 /// # Safety
-/// As of [`scan`]. The snapshot must be NULL or registered.
+/// As for [`scan`]. The snapshot must be NULL or registered.
 unsafe fn scan_with<T, R>(
     snapshot: pg_sys::Snapshot,
     catalog: pg_sys::Oid,

@@ -3,20 +3,20 @@
 //! Citus replaces the planner: statements on a distributed table reach its entities on the other servers. The table
 //! itself is empty here. A database without Citus lacks all the relations that this file looks for.
 //!
-//! docs/decisions.md lists all that direct access to shards takes for granted of Citus.
+//! docs/decisions.md lists all assumptions of direct access to shards about Citus.
 
-use std::ffi::{CStr, c_int};
+use std::cell::Cell;
+use std::ffi::CStr;
 use std::ops::RangeInclusive;
 use std::sync::Once;
 
 use pgrx::prelude::*;
 use table_service_model::partition_hash::partition_hash;
 
-use super::catalog;
 use super::catalog_scan::scan;
-use super::settings;
-use super::spi::{Connection, connect};
+use super::spi::{Connection, Tuple, connect};
 use super::types::value::{Text, Value};
+use super::{catalog, settings};
 
 /// The oldest major version that distributes tables of the service.
 pub const MINIMUM_MAJOR: u32 = 14;
@@ -64,19 +64,13 @@ pub fn is_table(oid: pg_sys::Oid) -> bool {
 /// Returns whether this relation in the schema of the tables of the service is a distributed one with the columns of an
 /// entity. The other servers know a distributed table without the type that it is `OF`.
 fn is_distributed_entity_table(relation: pg_sys::Oid) -> bool {
-    let types = [
-        pg_sys::TEXTOID,
-        pg_sys::TEXTOID,
-        pg_sys::TIMESTAMPTZOID,
-        catalog::properties_type(),
-    ];
     is_present()
         // SAFETY: the function takes any OID and any number of a column.
-        && (1..).zip(types).all(|(column, type_oid)| unsafe { pg_sys::get_atttype(relation, column) } == type_oid)
+        && (1..).zip(catalog::types_of_entity()).all(|(column, type_oid)| unsafe { pg_sys::get_atttype(relation, column) } == type_oid)
         && is_distributed(relation)
 }
 
-/// Returns the table that new tables of the service are distributed as, if they are.
+/// Returns the table with which new tables of the service are colocated, if they are distributed.
 pub fn anchor() -> Option<pg_sys::Oid> {
     is_present().then(|| catalog::own_relation(ANCHOR)).flatten()
 }
@@ -100,8 +94,8 @@ pub fn major_version() -> Option<u32> {
     })
 }
 
-/// Returns the major version of Citus. The log of the server has it, once a session, if there is no direct access to it.
-pub fn major_for_direct_access() -> u32 {
+/// Returns the major version of Citus. Logs it once a session if it is newer than direct access permits.
+fn major_for_direct_access() -> u32 {
     static TOLD: Once = Once::new();
     let (major, limit) = (
         major_version().unwrap_or(u32::MAX),
@@ -120,8 +114,8 @@ pub fn major_for_direct_access() -> u32 {
     major
 }
 
-/// A clause for the row `t` of a table with the OID `$1`, and for its shards `s`. There are none if the hash of the PartitionKey does not say
-/// which of them has an entity: users may distribute a table otherwise than `create_table`.
+/// A clause for the row `t` of a table with the OID `$1`, and for its shards `s`. There are none if the hash of the
+/// PartitionKey does not determine the shard of an entity: users may distribute a table otherwise than `create_table`.
 const SHARDS_BY_PARTITION: &str = "\
     FROM pg_catalog.pg_dist_partition AS t \
     JOIN pg_catalog.pg_dist_shard AS s ON s.logicalrelid OPERATOR(pg_catalog.=) t.logicalrelid \
@@ -141,7 +135,7 @@ impl Shards {
         Shards { lower: Vec::new() }
     }
 
-    /// Returns those of a table.
+    /// Returns the shards of a table.
     pub fn of(spi: &Connection, table: pg_sys::Oid) -> Shards {
         let lower = format!("SELECT s.shardminvalue::pg_catalog.int8 {SHARDS_BY_PARTITION} ORDER BY 1");
         let rows = spi.read_catalogs(&lower, &[Value::oid(table)]);
@@ -223,7 +217,7 @@ impl ShardLock {
         lock_tag(COLOCATED_SHARDS_METADATA, self.index, self.colocation)
     }
 
-    /// Returns whether this transaction has the lock. After a write by Citus that says whether Citus calls it so.
+    /// Returns whether this transaction has the lock. After a write by Citus that says whether Citus uses this lock.
     pub fn is_held(self) -> bool {
         // SAFETY: the function takes any tag.
         unsafe {
@@ -248,7 +242,7 @@ impl ShardLock {
 pub struct ColocationLock(u32);
 
 impl ColocationLock {
-    /// Returns that of the tables that are distributed as this one.
+    /// Returns the lock of the tables that are colocated with this one.
     pub fn of(spi: &Connection, table: pg_sys::Oid) -> Option<ColocationLock> {
         const COLOCATION: &str = "SELECT t.colocationid::pg_catalog.int8 FROM pg_catalog.pg_dist_partition AS t \
             WHERE t.logicalrelid OPERATOR(pg_catalog.=) $1";
@@ -266,13 +260,21 @@ impl ColocationLock {
     }
 }
 
-/// Calls `each` with every shard of the table that this server has and no other one: the hashes of its partitions, its relation, and its
-/// lock.
-pub fn local_shards(
-    spi: &Connection,
-    table: pg_sys::Oid,
-    mut each: impl FnMut(RangeInclusive<i32>, pg_sys::Oid, ShardLock),
-) {
+/// A shard of a distributed table that only this server has.
+#[derive(Debug)]
+pub struct LocalShard {
+    /// The hashes of its partitions.
+    pub hashes: RangeInclusive<i32>,
+    pub relation: pg_sys::Oid,
+    pub lock: ShardLock,
+    /// Whether a write by Citus has taken `lock`.
+    pub is_lock_known: Cell<bool>,
+    /// The major version of Citus.
+    pub citus_major: u32,
+}
+
+/// Returns the local shards of a table.
+pub fn local_shards(spi: &Connection, table: pg_sys::Oid) -> Vec<LocalShard> {
     let shards = format!(
         "SELECT s.shardminvalue::pg_catalog.int8, s.shardmaxvalue::pg_catalog.int8, \
             pg_catalog.to_regclass(pg_catalog.shard_name(s.logicalrelid, s.shardid)), \
@@ -289,17 +291,27 @@ pub fn local_shards(
             WHERE o.shardid OPERATOR(pg_catalog.=) p.shardid AND o.placementid OPERATOR(pg_catalog.<>) p.placementid)"
     );
     if transaction_function().is_none() {
-        return;
+        return Vec::new();
     }
-    for row in spi.read_catalogs(&shards, &[Value::oid(table)]).iter() {
-        let hash = |column| row.int8(column).and_then(|hash| i32::try_from(hash).ok());
-        let number = |column| row.int8(column).and_then(|number| u32::try_from(number).ok());
-        if let (Some(from), Some(to), Some(relation)) = (hash(1), hash(2), row.relation(3))
-            && let (Some(colocation), Some(index)) = (number(4), number(5))
-        {
-            each(from..=to, relation, ShardLock { colocation, index });
-        }
-    }
+    let citus_major = major_for_direct_access();
+    let shard = |row: Tuple<'_>| {
+        let hash = |column| i32::try_from(row.int8(column)?).ok();
+        let number = |column| u32::try_from(row.int8(column)?).ok();
+        Some(LocalShard {
+            hashes: hash(1)?..=hash(2)?,
+            relation: row.relation(3)?,
+            lock: ShardLock {
+                colocation: number(4)?,
+                index: number(5)?,
+            },
+            is_lock_known: Cell::new(false),
+            citus_major,
+        })
+    };
+    spi.read_catalogs(&shards, &[Value::oid(table)])
+        .iter()
+        .filter_map(shard)
+        .collect()
 }
 
 /// Returns a query for the relations in which a server that runs it has shards of a table. `table` is its OID in SQL.
@@ -318,8 +330,8 @@ pub fn coordinates_transaction() -> bool {
     let Some(function) = transaction_function() else {
         return true;
     };
-    // SAFETY: a transaction is running. The function takes nothing and returns a row, whose fourth column is the number of the transaction,
-    // of type bigint.
+    // SAFETY: a transaction is running. The function takes nothing and returns a row. Its fourth column is the number
+    // of the transaction, of type bigint.
     unsafe {
         let row = pg_sys::OidFunctionCall0Coll(function, pg_sys::InvalidOid);
         let row = pg_sys::pg_detoast_datum(row.cast_mut_ptr()).cast();
@@ -339,17 +351,7 @@ pub fn executes_locally() -> bool {
 
 /// Returns the function of Citus that says which transaction it coordinates. Only catalogs of another kind lack it.
 fn transaction_function() -> Option<pg_sys::Oid> {
-    // SAFETY: a transaction is running. PROCNAMEARGSNSP takes a name, an oidvector of the argument types and a namespace.
-    let oid = unsafe {
-        pg_sys::GetSysCacheOid(
-            pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as c_int,
-            pg_sys::Anum_pg_proc_oid as pg_sys::AttrNumber,
-            pg_sys::Datum::from(c"get_current_transaction_id".as_ptr()),
-            pg_sys::Datum::from(pg_sys::buildoidvector(std::ptr::null(), 0)),
-            pg_sys::Datum::from(pg_sys::Oid::from(pg_sys::PG_CATALOG_NAMESPACE)),
-            pg_sys::Datum::null(),
-        )
-    };
+    let oid = catalog::procedure(pg_sys::PG_CATALOG_NAMESPACE.into(), c"get_current_transaction_id", &[]);
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
@@ -360,7 +362,7 @@ pub fn is_worker() -> bool {
     is_present() && connect(|spi| spi.read(GROUP, &[]).first().is_some())
 }
 
-/// Returns whether Citus grants on the workers what is granted on this schema: on one that an extension has made it does not.
+/// Returns whether Citus repeats grants on this schema on the workers. It does not on a schema of an extension.
 pub fn is_known_to_workers(schema: &str) -> bool {
     const KNOWN: &str = "\
         SELECT true \
@@ -371,24 +373,12 @@ pub fn is_known_to_workers(schema: &str) -> bool {
     connect(|spi| spi.read(KNOWN, &[schema.value()]).first().is_some())
 }
 
-/// Runs a command on the workers of the cluster, in transactions of their own. It must not wait for what this transaction does
-/// there: nobody would find such a deadlock.
+/// Runs a command on servers of the cluster by Citus' function `run_command_on_workers` or `run_command_on_all_nodes`,
+/// in their own transactions. It must not wait for this one: nothing would detect a deadlock.
 ///
 /// # Errors
-/// The answer of the first worker that does not give this result.
-pub fn run_on_workers(command: &str, result: &str) -> Result<(), String> {
-    run_on("run_command_on_workers", command, result)
-}
-
-/// Does the same on all servers of the cluster, this one too.
-///
-/// # Errors
-/// As of [`run_on_workers`].
-pub fn run_on_all_servers(command: &str, result: &str) -> Result<(), String> {
-    run_on("run_command_on_all_nodes", command, result)
-}
-
-fn run_on(function: &str, command: &str, result: &str) -> Result<(), String> {
+/// The answer of the first server that does not give this result.
+pub fn run_by(function: &str, command: &str, result: &str) -> Result<(), String> {
     let run = format!(
         "SELECT r.result FROM pg_catalog.{function}($1) AS r WHERE NOT r.success OR r.result OPERATOR(pg_catalog.<>) $2"
     );

@@ -1,4 +1,4 @@
-//! Cursors: reads whose rows come in parts, and more than once.
+//! Cursors: reads that return their rows in parts, and more than once.
 
 use std::ffi::{CStr, CString, c_long};
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use super::raised::while_running;
 use super::spi::{Connection, Tuple, c_string, parameters, rows};
 use super::types::value::Value;
 
-/// How many rows come at once. Each may have a bag of 1 MiB, and the one before it too.
+/// How many rows come at once. Each may have a bag of 1 MiB, and so may the one before it.
 const PART: c_long = 50;
 
 /// Plans a read with its values, and opens a portal that runs it. An error closes the portal.
@@ -45,7 +45,7 @@ impl<'c> Cursor<'c> {
         }
     }
 
-    /// Gives the rows from the first one on to `f`, until it wants no more. A row lives no longer than the call of `f`.
+    /// Passes the rows to `f`, from the first one on, until `f` breaks. A row lives no longer than the call of `f`.
     pub fn for_each(&self, mut f: impl FnMut(Tuple<'_>) -> ControlFlow<()>) {
         self.connection.ready();
         // SAFETY: the portal is open, and it can go back. Each part is freed after its last use.
@@ -67,7 +67,7 @@ impl<'c> Cursor<'c> {
         }
     }
 
-    /// Closes the cursor. An error closes it too.
+    /// Closes the cursor. An error also closes it.
     pub fn close(self) {
         // SAFETY: the portal is open.
         unsafe { pg_sys::SPI_cursor_close(self.portal) };

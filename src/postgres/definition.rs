@@ -1,4 +1,4 @@
-//! DDL whose names stay what they are, and DDL that runs again if PostgreSQL finds an old row of its catalogs.
+//! DDL with names that keep their meaning, and DDL that runs again if PostgreSQL finds an old row of its catalogs.
 
 use std::convert::Infallible;
 use std::ffi::{CStr, c_int};
@@ -11,10 +11,10 @@ use super::raised::{has_sqlstate, says};
 use super::spi::connect;
 use super::subtransaction::in_subtransaction;
 
-/// Keeps both schemas of the extension as they are until the end of the transaction, and looks at what is in them. PostgreSQL looks up the
-/// names in a definition more than once, and evaluates what it finds, so nobody may exchange a schema meanwhile.
+/// Keeps both schemas of the extension as they are until the transaction ends, and checks their objects. PostgreSQL
+/// looks up names in a definition more than once and evaluates the objects: nobody may exchange a schema meanwhile.
 ///
-/// Raises 55000 if another schema stands in the place of the extension's.
+/// Raises 55000 if another schema has replaced the extension's.
 pub fn hold_names() {
     for schema in [catalog::SCHEMA, catalog::DATA_SCHEMA_NAME] {
         while !hold_schema(schema) {
@@ -24,8 +24,8 @@ pub fn hold_names() {
     catalog::look_again();
 }
 
-/// Locks a schema against DROP, as PostgreSQL does before it creates something there, and its row against a change of its name: also what a
-/// transaction that is still running has made of the row, such as a GRANT. Returns false if the row has changed meanwhile.
+/// Locks a schema against DROP, as PostgreSQL does before it creates something there, and its row against a rename:
+/// also a version that a running transaction has made, for example by GRANT. Returns false if the row has changed.
 fn hold_schema(name: &CStr) -> bool {
     let (class, lock) = (pg_sys::NamespaceRelationId, pg_sys::RowShareLock as pg_sys::LOCKMODE);
     // SAFETY: a transaction is running. `get_namespace_oid` raises an error if there is no such schema. The row is a copy, which

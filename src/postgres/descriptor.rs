@@ -25,7 +25,7 @@ pub unsafe fn type_of(descriptor: pg_sys::TupleDesc, column: usize) -> pg_sys::O
 /// # Safety
 /// The descriptor must be valid.
 pub unsafe fn types_of(descriptor: pg_sys::TupleDesc) -> Vec<pg_sys::Oid> {
-    // SAFETY: the caller promises a valid descriptor, whose columns are counted by `natts`.
+    // SAFETY: the caller promises a valid descriptor. `natts` is the number of its columns.
     unsafe {
         let count = usize::try_from((*descriptor).natts).unwrap_or_default();
         (0..count).map(|column| type_of(descriptor, column)).collect()

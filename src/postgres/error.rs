@@ -12,7 +12,7 @@ pub fn raise(error: Error) -> ! {
     raise_with_hint(&error, error.hint())
 }
 
-/// Does what [`raise`] does, and adds this to the hint.
+/// Does the same as [`raise`], and adds this to the hint.
 pub fn raise_with(error: Error, more: &str) -> ! {
     let hint = error
         .hint()

@@ -42,7 +42,7 @@ fn at_a_level<R>(settings: &[(&CStr, &CStr)], keep_others: bool, f: impl FnOnce(
     }
 }
 
-/// Leaves the planner nothing but the primary key's index.
+/// Leaves the planner only the primary key's index.
 const BY_KEY: [(&CStr, &CStr); 6] = [
     (c"enable_indexscan", c"on"),
     (c"enable_seqscan", c"off"),
@@ -68,7 +68,7 @@ pub fn planning_for_many_keys<R>(f: impl FnOnce() -> R) -> R {
     let settings = [
         (c"enable_sort", c"on"),
         (c"cpu_tuple_cost", c"1000000"),
-        // It would take the costs for those of a long statement.
+        // It would take these costs for those of a long statement.
         (c"jit", c"off"),
     ];
     with_settings(&BY_KEY, || with_settings(&settings, f))
@@ -92,7 +92,7 @@ pub fn planning_for_few_rows<R>(f: impl FnOnce() -> R) -> R {
     )
 }
 
-/// Runs `f`, which executes a kept statement, so that it uses the kept plan, whatever the session's settings are.
+/// Runs `f`, which executes a kept statement, so that it uses the kept plan, under any settings of the session.
 pub fn with_kept_plans<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: the setting is a global of this process, which has one thread.
     let mode = unsafe { pg_sys::plan_cache_mode };
@@ -103,7 +103,7 @@ pub fn with_kept_plans<R>(f: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Runs `f`, which executes a kept statement, so that it is planned with its values, whatever the session's settings are.
+/// Runs `f`, which executes a kept statement, so that it is planned with its values, under any settings of the session.
 pub fn with_plans_for_values<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: the setting is a global of this process, which has one thread.
     let mode = unsafe { pg_sys::plan_cache_mode };
@@ -134,8 +134,8 @@ pub fn with_sendable_values<R>(f: impl FnOnce() -> R) -> R {
     with_settings(&[(c"standard_conforming_strings", c"on"), (c"datestyle", c"ISO")], f)
 }
 
-/// Runs `f`, in which functions make messages for clients. Texts in them are in the client's encoding, and here are read as those of
-/// the database, which is UTF8.
+/// Runs `f`, in which functions make messages for clients. Their texts are in the client's encoding, but are read here
+/// in the database's encoding, UTF8.
 pub fn with_utf8_client<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: the function reads a global of this process.
     if unsafe { pg_sys::pg_get_client_encoding() } == pg_sys::pg_enc::PG_UTF8 as i32 {
@@ -144,8 +144,8 @@ pub fn with_utf8_client<R>(f: impl FnOnce() -> R) -> R {
     with_settings(&[(c"client_encoding", c"UTF8")], f)
 }
 
-/// Runs `f`, in which Citus distributes tables of the service. Citus refuses triggers on distributed tables unless it is
-/// told: ours only sets a column of its own row. `in_sequence` says whether Citus uses one connection to each server.
+/// Runs `f`, in which Citus distributes tables of the service. Citus refuses triggers on its tables unless told
+/// otherwise: ours only sets a column of its own row. `in_sequence` asks for one connection to each server.
 pub fn distributing<R>(in_sequence: bool, f: impl FnOnce() -> R) -> R {
     let mode = if in_sequence { c"sequential" } else { c"parallel" };
     with_settings(
@@ -162,7 +162,7 @@ pub fn without_waiting<R>(f: impl FnOnce() -> R) -> R {
     with_lock_timeout(c"1", f)
 }
 
-/// Runs `f`, in which each wait for a lock ends after so many milliseconds.
+/// Runs `f`, in which each wait for a lock ends after this many milliseconds.
 pub fn with_lock_timeout<R>(milliseconds: &CStr, f: impl FnOnce() -> R) -> R {
     with_settings(&[(c"lock_timeout", milliseconds)], f)
 }

@@ -25,8 +25,8 @@ pub fn new_context(name: &'static CStr) -> pg_sys::MemoryContext {
     }
 }
 
-/// Memory for the values of one row after the other. The code does what PostgreSQL's functions do, without their calls, because it
-/// runs for every row.
+/// Memory for the values of one row after the other. The code does the same as PostgreSQL's functions, without calls,
+/// because it runs for every row.
 pub struct RowMemory {
     context: pg_sys::MemoryContext,
     /// The context that was current before. NULL if PostgreSQL does not allocate here.
@@ -67,7 +67,7 @@ impl RowMemory {
         }
     }
 
-    /// Lets PostgreSQL allocate where it did before, and frees what was allocated here.
+    /// Lets PostgreSQL allocate where it did before, and frees the memory that was allocated here.
     pub fn leave(&mut self) {
         if !self.outer.is_null() {
             // SAFETY: the context is valid, because it was current when this was entered.

@@ -1,8 +1,8 @@
-//! Nodes and lists, of which PostgreSQL's plans and expressions consist.
+//! Nodes and lists: the parts of PostgreSQL's plans and expressions.
 
 use pgrx::prelude::*;
 
-/// Returns a node as the type that its tag stands for.
+/// Returns a node as the type of its tag.
 ///
 /// # Safety
 /// The node must be NULL or valid, and `T` must be the type for `tag`.

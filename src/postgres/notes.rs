@@ -1,4 +1,4 @@
-//! Notes in PostgreSQL's log, and what they say of relations.
+//! Notes in PostgreSQL's log, for example about relations.
 
 use pgrx::prelude::*;
 use table_service_model::Lsn;
@@ -6,15 +6,15 @@ use table_service_model::change_feed::{NOTE_PREFIX, Notary, Note};
 
 use super::spi::c_string;
 
-/// Returns who writes and reads the notes of this server. The secret is the one that initdb has made for log-ins of roles that do not
-/// exist: it is in `pg_control`, standbys have the same, and no SQL function shows it.
+/// Returns the notary that writes and reads the notes of this server. The secret is the one that initdb has made for
+/// log-ins of roles that do not exist: it is in `pg_control`, standbys have the same, and no SQL function shows it.
 pub fn notary() -> Notary {
     const BYTES: usize = pg_sys::MOCK_AUTH_NONCE_LEN as usize;
     // SAFETY: the function returns the address of that many bytes in shared memory. Nobody changes them.
     Notary::new(unsafe { &*pg_sys::GetMockAuthenticationNonce().cast::<[u8; BYTES]>() })
 }
 
-/// Writes a note. It counts if this transaction commits. Returns where it ends in the log.
+/// Writes a note. It counts if this transaction commits. Returns its end in the log.
 pub fn write(note: &Note<'_>) -> Lsn {
     let prefix = c_string(NOTE_PREFIX);
     // SAFETY: a transaction is running, which may write. The prefix is a C string, and the message has that many bytes.
@@ -26,8 +26,8 @@ pub fn write(note: &Note<'_>) -> Lsn {
         let end = pg_sys::LogLogicalMessage(prefix.as_ptr(), bytes, message.len(), is_transactional);
         #[cfg(since_pg17)]
         let end = pg_sys::LogLogicalMessage(prefix.as_ptr(), bytes, message.len(), is_transactional, false);
-        // Decoding sorts what a transaction and its subtransactions have done by where the records begin, but messages by where they end,
-        // where the next record begins. So there is a record between a note and what comes next.
+        // Decoding sorts the changes of a transaction and its subtransactions by the beginnings of records, but
+        // messages by their ends, where the next record begins. So a record separates a note from the next change.
         pg_sys::XLogBeginInsert();
         pg_sys::XLogInsert(pg_sys::RmgrIds::RM_XLOG_ID as pg_sys::RmgrId, pg_sys::XLOG_NOOP as u8);
         Lsn(end)

@@ -3,8 +3,8 @@
 //!
 //! Five parts need it.
 //!
-//! - Rust ends the process when it has no memory for a value. A hook panics with 53200 instead: the values on the stack are
-//!   dropped, and `pgrx` reports the error. No place that allocates needs to think of it.
+//! - Rust ends the process when it has no memory for a value. A hook panics with 53200 instead: the values on the stack
+//!   are dropped, and `pgrx` reports the error. No code that allocates needs to care.
 //! - Raising and reporting an error need memory themselves. [`reserve`] has it for Rust's values, and a memory context that is
 //!   filled in advance has it for PostgreSQL's. The reserve opens where every unwinding starts, also that of an error that
 //!   was caught and is raised again.
@@ -40,7 +40,7 @@ const IN_ADVANCE: usize = 256 * 1024;
 static ERRORS: AtomicPtr<pg_sys::MemoryContextData> = AtomicPtr::new(null_mut());
 
 unsafe extern "C" {
-    /// Has the loader place the library's thread-local values where they need no allocation (`thread_local.c`).
+    /// Makes the loader place the library's thread-local values where they need no allocation (`thread_local.c`).
     safe fn table_service_place_thread_local_values() -> *const c_void;
 }
 
@@ -106,13 +106,13 @@ unsafe extern "C-unwind" fn subtransaction_ended(
     }
 }
 
-/// Cuts a text at a character, so that it and its copies fit into what is kept for them.
+/// Cuts a text at a character, so that it and its copies fit into the memory that is kept for them.
 pub fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(LONGEST_TEXT)]
 }
 
-/// The functions that the linker puts in the place of those that `pgrx` and the standard library call. The test's own
-/// program has no PostgreSQL to link with.
+/// The functions by which the linker replaces those that `pgrx` and the standard library call. The test's own program
+/// has no PostgreSQL to link with.
 #[cfg_attr(test, allow(dead_code, non_snake_case))]
 pub mod replaced {
     use std::ffi::{c_char, c_int};
@@ -138,7 +138,7 @@ pub mod replaced {
     // SAFETY: a server process has one thread, and nothing writes this.
     unsafe impl Sync for Fixed {}
 
-    /// The error in the place of one that cannot be copied.
+    /// The error that replaces one that cannot be copied.
     static OUT_OF_MEMORY: Fixed = Fixed(pg_sys::ErrorData {
         elevel: PgLogLevel::ERROR as c_int,
         sqlerrcode: PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int,
@@ -147,7 +147,7 @@ pub mod replaced {
         ..unsafe { std::mem::zeroed() }
     });
 
-    /// Returns what stands for an error that could not be copied. It must not be written.
+    /// Returns the replacement for an error that could not be copied. It must not be written.
     pub fn out_of_memory() -> *mut pg_sys::ErrorData {
         (&raw const OUT_OF_MEMORY.0).cast_mut()
     }
@@ -244,9 +244,9 @@ pub mod replaced {
         unsafe { __real_errstart(level, domain) }
     }
 
-    /// Every panic, and every error that was caught and is raised again, begins its way up the stack here. From here to its
-    /// report in PostgreSQL nothing catches a failed allocation, so the reserve is open, whatever closed it before: the
-    /// rollback of a subtransaction does. (Rust's values for the panic itself have the reserve while they are made.)
+    /// Every panic, and every error that was caught and is raised again, begins its way up the stack here. From here to
+    /// its report in PostgreSQL nothing catches a failed allocation, so the reserve is open, even if the rollback of a
+    /// subtransaction has closed it. (Rust's values for the panic itself have the reserve while they are made.)
     #[cfg_attr(not(test), unsafe(no_mangle))]
     unsafe extern "C-unwind" fn __wrap__Unwind_RaiseException(exception: *mut c_void) -> c_int {
         reserve::open();

@@ -1,5 +1,5 @@
-//! The rights of the caller: of the role whose rights count. As all checks of rights, these read the catalogs as they are now, and not as the
-//! statement's snapshot sees them: a table may be younger.
+//! The rights of the caller, which is the current role. Like all checks of rights, these read the catalogs as they are
+//! now, and not as the statement's snapshot sees them: a table may be younger.
 
 use std::ffi::{CStr, c_int};
 
@@ -38,7 +38,7 @@ without_guards! {
     ) -> pg_sys::AclResult::Type;
 }
 
-/// Returns the role whose rights count.
+/// Returns the current role. Its rights count.
 pub fn current_role() -> pg_sys::Oid {
     // SAFETY: the function reads a global of this process.
     unsafe { GetUserId() }
@@ -106,7 +106,7 @@ pub fn owns(table: pg_sys::Oid) -> bool {
     }
 }
 
-/// Returns whether the caller has the rights of a schema's owner, who may drop what is in it.
+/// Returns whether the caller has the rights of a schema's owner, who may drop its objects.
 pub fn owns_schema(schema: pg_sys::Oid) -> bool {
     // SAFETY: as in `has_all`.
     unsafe {

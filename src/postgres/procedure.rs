@@ -1,4 +1,4 @@
-//! Procedures that work in steps, each of which is a transaction of its own.
+//! Procedures that work in steps. Each step is a transaction of its own.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::types::value::{Text, Value};
 use super::types::{external_sql_type, result};
 use super::waiting::wait;
 
-/// How often a step is repeated that PostgreSQL has rolled back because of a concurrent transaction.
+/// How often a step is repeated after PostgreSQL has rolled it back because of a concurrent transaction.
 const ATTEMPTS: u32 = 20;
 
 /// The shortest time between two notices.
@@ -49,7 +49,7 @@ impl<'f> Procedure<'f> {
     /// # Errors
     /// Invalid transaction termination (2D000), if CALL runs in a transaction block or in a function.
     pub fn new(call: Call<'f>, name: &'static str, verb: &'static str) -> Result<Procedure<'f>, Error> {
-        // SAFETY: the context of a call is NULL or a node, and a node is what its tag says.
+        // SAFETY: the context of a call is NULL or a node, and a node has the type of its tag.
         let may_commit = unsafe {
             let context = (*call.info()).context;
             !context.is_null()
@@ -62,10 +62,10 @@ impl<'f> Procedure<'f> {
         Ok(Procedure { call, name, verb })
     }
 
-    /// Runs steps until one says that there is no next one. Each gets the token of the one before. Returns the row of the
-    /// procedure: `count` and what the steps have counted, and no token.
+    /// Runs steps until one says that there is no next one. Each gets the token of the one before. Returns the row of
+    /// the procedure: `count` plus the counts of the steps, and no token.
     ///
-    /// Every error that leaves this has the token in its hint, with which the procedure can be called again.
+    /// The hint of every error that leaves this has the token with which the procedure can be called again.
     pub fn run(
         self,
         count: u64,
@@ -137,7 +137,7 @@ impl<'f> Procedure<'f> {
         StepsOut(self.row(&progress))
     }
 
-    /// Does what comes before the first step of a procedure that goes on. Its errors, too, have the token in their hints.
+    /// Does the work before the first step of a procedure that goes on. Its errors also have the token in their hints.
     pub fn before<R>(&self, count: u64, token: &str, work: impl FnOnce() -> Result<R, Error>) -> R {
         let progress = Progress {
             count,
@@ -149,7 +149,7 @@ impl<'f> Procedure<'f> {
         }
     }
 
-    /// Runs `f`, whose errors say in their hints how far the procedure has come.
+    /// Runs `f`. The hints of its errors say how far the procedure has come.
     fn with_hint<R>(&self, progress: &Progress, f: impl FnOnce() -> R) -> R {
         caught(f).unwrap_or_else(|error| rethrow_with(error, &self.so_far(progress)))
     }
@@ -192,13 +192,13 @@ impl<'f> Procedure<'f> {
     }
 }
 
-/// Commits, and begins the next transaction. After an error PostgreSQL has begun it too.
+/// Commits, and begins the next transaction. After an error PostgreSQL has also begun it.
 fn commit() -> Result<(), Box<CaughtError>> {
     // SAFETY: the connection may end transactions, and no other is open.
     caught(|| unsafe { pg_sys::SPI_commit() })
 }
 
-/// Returns whether PostgreSQL rolled back because of what another transaction did at the same time.
+/// Returns whether PostgreSQL rolled back because of a concurrent transaction.
 fn is_of_concurrent_writes(error: &CaughtError) -> bool {
     has_sqlstate(
         error,

@@ -1,10 +1,10 @@
 //! Errors of PostgreSQL on their way through Rust.
 //!
-//! pgrx turns an error into a panic at the call that raised it. The panic carries only some of the error's fields, and only those
-//! SQLSTATEs that PostgreSQL knows. At the end of the SQL function pgrx has PostgreSQL raise its current error once more. But it
-//! names statements of ours, and it is not there any more if it was caught on its way. So the error is kept here, whole, when pgrx
-//! copies it, and raised again from here. The panic carries the number of the kept error, in the place of the line in PostgreSQL's
-//! source.
+//! pgrx turns an error into a panic at the call that raised it. The panic carries only some of the error's fields, and
+//! only those SQLSTATEs that PostgreSQL knows. At the end of the SQL function pgrx has PostgreSQL raise its current
+//! error once more. But that names statements of the extension, and it is gone if it was caught on its way. So the
+//! error is kept here, whole, when pgrx copies it, and raised again from here. The panic carries the number of the kept
+//! error instead of the line in PostgreSQL's source.
 //!
 //! `build.rs` lets the linker direct all calls of `CopyErrorData`, `pg_re_throw` and `errfinish` in this library, which are pgrx's,
 //! to the functions of this file. (Not in the test's own program, which has no PostgreSQL to link with.)
@@ -21,7 +21,7 @@ use pgrx::prelude::*;
 use super::out_of_memory::replaced::{copy_error, make_fit, out_of_memory};
 use super::reserve;
 
-/// Stands in the place of the source file in a panic whose error is kept.
+/// Replaces the source file in a panic with a kept error.
 const MARK: &CStr = c"an error that is kept";
 
 /// How many errors are kept: as many as are on their way at once, and some more. One is, and one that was caught while
@@ -69,7 +69,7 @@ unsafe extern "C-unwind" fn __wrap_CopyErrorData() -> *mut pg_sys::ErrorData {
     let copy = copy_error();
     CURRENT.set(None);
     if copy != out_of_memory() {
-        // SAFETY: it is a copy, whose texts are C strings or NULL.
+        // SAFETY: the texts of a copy are C strings or NULL.
         unsafe {
             if let Some(number) = reserve::aside(|| keep(&*copy)) {
                 (*copy).filename = MARK.as_ptr();
@@ -112,7 +112,7 @@ unsafe fn raise_kept(number: c_int) {
     }
 }
 
-/// Finishes an error that pgrx reports. If it is one that was kept, and caught on its way ([`rethrow`]), it is raised as it was.
+/// Finishes an error that pgrx reports. If it was kept, and caught on its way ([`rethrow`]), it is raised unchanged.
 ///
 /// # Safety
 /// As PostgreSQL's function: an error must have been started.
@@ -210,7 +210,7 @@ fn find<R>(number: c_int, read: impl FnOnce(&Kept) -> R) -> Option<R> {
     (kept.number == number).then(|| read(kept))
 }
 
-/// A statement of ours that SPI runs, and those around it.
+/// A statement of the extension that SPI runs, and those around it.
 struct Running<'a> {
     sql: &'a CStr,
     outer: *const Running<'static>,
@@ -224,8 +224,8 @@ impl Drop for Running<'_> {
 
 /// Runs `f`, in which SPI prepares or runs a statement.
 ///
-/// SPI adds the statement's text to each error: as a line of its CONTEXT, or with the position in it as an internal query.
-/// Both are taken away: an error of a trigger has the CONTEXT that it has in a statement of the user's.
+/// SPI adds the statement's text to each error: as a line of its CONTEXT, or with the position in it as an internal
+/// query. Both are removed: an error of a trigger has the same CONTEXT as in a statement of the user.
 pub fn while_running<R>(sql: &CStr, f: impl FnOnce() -> R) -> R {
     let running = Running {
         sql,
@@ -261,8 +261,8 @@ fn remove_own_statements(texts: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Removes the first entry that ends with a quoted statement. An entry is a line, but for the line breaks of the statement. The
-/// text before the statement depends on the language of messages.
+/// Removes the first entry that ends with a quoted statement. An entry is a line, except for the line breaks in the
+/// statement. The text before the statement depends on the language of messages.
 fn remove_statement(texts: &mut Vec<u8>, start: usize, sql: &[u8]) {
     let mut from = start;
     while let Some(rest) = texts.get(from..) {
@@ -299,8 +299,8 @@ fn remove_statement(texts: &mut Vec<u8>, start: usize, sql: &[u8]) {
 
 /// Runs `f`. Returns an error that it raises, to be raised again or to roll a subtransaction back. Nothing else catches errors.
 ///
-/// A function of PostgreSQL may hold light-weight locks when it raises an error, and PostgreSQL gives them back with the roll-back. What
-/// comes before that would wait for itself, for ever, if it took one of them. So they are given back here.
+/// A function of PostgreSQL may hold light-weight locks when it raises an error. PostgreSQL gives them back with the
+/// roll-back. Code before that would wait for itself, for ever, if it took one. So they are given back here.
 pub fn caught<R>(f: impl FnOnce() -> R) -> Result<R, Box<CaughtError>> {
     PgTryBuilder::new(AssertUnwindSafe(|| Ok(f())))
         .catch_others(|error| {
@@ -338,8 +338,8 @@ pub fn concerns_session(error: &CaughtError) -> bool {
     classes.iter().any(|&class| class as c_int & CLASS == sqlstate & CLASS)
 }
 
-/// Returns whether an error that was caught is that of a cancel, by a user or by `statement_timeout`. Code of users can raise an error
-/// with the same SQLSTATE.
+/// Returns whether an error that was caught comes from a cancel, by a user or by `statement_timeout`. Code of users can
+/// raise an error with the same SQLSTATE.
 pub fn is_cancel(error: &CaughtError) -> bool {
     has_sqlstate(error, &[PgSqlErrorCode::ERRCODE_QUERY_CANCELED])
         && kept(report(error), |kept| {
@@ -350,7 +350,7 @@ pub fn is_cancel(error: &CaughtError) -> bool {
         .unwrap_or(true)
 }
 
-/// Joins two hints. That of a user's trigger may lack its full stop.
+/// Joins two hints. The hint of a user's trigger may lack its full stop.
 fn sentences(hint: &str, more: &str) -> String {
     let stop = if hint.ends_with(char::is_alphanumeric) { "." } else { "" };
     format!("{hint}{stop} {more}")
@@ -359,7 +359,7 @@ fn sentences(hint: &str, more: &str) -> String {
 /// Raises an error that was caught once more.
 pub fn rethrow(error: Box<CaughtError>) -> ! {
     let again = match *error {
-        // For its own kind pgrx would have PostgreSQL raise its current error, which need not be this one any more.
+        // For this kind pgrx would let PostgreSQL raise its current error, which may be another one by now.
         CaughtError::PostgresError(report) => CaughtError::ErrorReport(report),
         error => error,
     };
@@ -436,7 +436,7 @@ thread_local! {
     static NOTED: ManuallyDrop<RefCell<PanicLocation>> = const { ManuallyDrop::new(RefCell::new(PanicLocation { path: [0; PATH], line: 0 })) };
 }
 
-/// Notes the locations of panics instead of pgrx's hook, which also captures a backtrace where the environment has
+/// Notes the locations of panics instead of pgrx's hook, which also captures a backtrace if the environment has
 /// RUST_BACKTRACE, and shows it to users as DETAIL.
 pub fn note_panics() {
     std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {

@@ -149,15 +149,15 @@ impl<'r> Relation<'r> {
         unsafe { !(*self.relation).rd_rules.is_null() }
     }
 
-    /// Returns whether a trigger fires on one of these events, such as `TRIGGER_TYPE_INSERT`. Those of foreign keys count too, and so do
-    /// those that are disabled.
+    /// Returns whether a trigger fires on one of these events, such as `TRIGGER_TYPE_INSERT`. Triggers of foreign keys
+    /// and disabled triggers also count.
     pub fn has_triggers(self, events: u32) -> bool {
         self.has_trigger(events, |_| true)
     }
 
     /// Returns whether a trigger that meets a test fires on one of these events. The test reads nothing else.
     pub fn has_trigger(self, events: u32, test: impl Fn(&pg_sys::Trigger) -> bool) -> bool {
-        // SAFETY: as above. The triggers are valid or NULL, and there are as many as they say. They stay until the next look-up in a catalog.
+        // SAFETY: as above. The `numtriggers` triggers are valid or NULL, until the next look-up in a catalog.
         let all = unsafe {
             (*self.relation).trigdesc.as_ref().map_or(&[][..], |all| {
                 std::slice::from_raw_parts(all.triggers, usize::try_from(all.numtriggers).unwrap_or_default())

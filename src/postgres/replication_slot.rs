@@ -21,7 +21,7 @@ struct Pending {
     subtransaction: pg_sys::SubTransactionId,
 }
 
-/// What a transaction does with a slot.
+/// An action of a transaction on a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// It was made: a rollback drops it.
@@ -49,8 +49,8 @@ thread_local! {
     static FAILED_READS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Makes a slot for `pgoutput`, from PostgreSQL 17 on one that standbys can have too. With `from_commit` it has nothing of the
-/// transactions that commit before this one.
+/// Makes a slot for `pgoutput`. From PostgreSQL 17 on, standbys can also have it. With `from_commit` it has no changes
+/// of transactions that commit before this one.
 ///
 /// Raises PostgreSQL's own errors: of a transaction that has written, of a caller without REPLICATION, of a server without logical
 /// decoding or without a free slot.
@@ -111,7 +111,7 @@ fn actions(slot: &str) -> Vec<Action> {
     })
 }
 
-/// Does this with a slot when this transaction commits.
+/// Performs an action on a slot when this transaction commits.
 pub fn at_commit(slot: &str, action: Action) {
     watch();
     let pending = Pending {
@@ -156,8 +156,8 @@ pub fn may_be_used_by(role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::superuser_arg(role) || pg_sys::has_rolreplication(role) }
 }
 
-/// Writes the log up to its end to the disk. Decoding ends where the log is on the disk, and with `synchronous_commit = off` what is
-/// committed may lie behind.
+/// Writes the log up to its end to the disk. Decoding ends with the log on the disk; committed changes may lie behind
+/// it with `synchronous_commit = off`.
 pub fn flush_log() {
     // SAFETY: the function reads shared memory. The setting is a global of this process.
     let (end, segment) = unsafe { (pg_sys::GetXLogInsertRecPtr(), pg_sys::wal_segment_size) };
@@ -174,7 +174,7 @@ fn end_of_records(next: u64, segment: u64) -> u64 {
     if next % PAGE == header { next - header } else { next }
 }
 
-/// Returns whether the server writes what logical decoding needs, or does as long as there is a slot.
+/// Returns whether the server logs the data that logical decoding needs, or does so as long as there is a slot.
 pub fn is_log_logical() -> bool {
     #[cfg(not(since_pg19))]
     let needed = pg_sys::WalLevel::WAL_LEVEL_LOGICAL;
@@ -184,7 +184,7 @@ pub fn is_log_logical() -> bool {
     unsafe { pg_sys::wal_level >= needed as i32 }
 }
 
-/// Ends the session if one more read of the log has failed in it than it may have. PostgreSQL keeps a file of the log open for each
+/// Ends the session if `MOST` reads of the log have failed in it. PostgreSQL keeps a file of the log open for each
 /// until the session ends, and a server restarts when a session needs a file and can have no more.
 pub fn release_after_failed_read() {
     const MOST: u32 = 100;
@@ -310,7 +310,7 @@ unsafe extern "C-unwind" fn transaction_ends(event: pg_sys::XactEvent::Type, _ar
         }
         pg_sys::XactEvent::XACT_EVENT_ABORT => {
             let pending = PENDING.take();
-            // Only what is held for this transaction: a process that sends changes aborts transactions while it holds its slot.
+            // Only slots of this transaction: a process that sends changes aborts transactions while it holds its slot.
             if pending.iter().any(|pending| pending.action.is_promised()) {
                 release();
             }
@@ -388,7 +388,7 @@ fn advance(slot: &CStr, position: Lsn) {
             unsafe {
                 if (*pg_sys::MyReplicationSlot).data.confirmed_flush < position.0 {
                     pg_sys::LogicalConfirmReceivedLocation(position.0);
-                    // As PostgreSQL's own functions do not, so that a crash brings back nothing that was confirmed.
+                    // PostgreSQL's own functions do not do this. It keeps a crash from bringing back confirmed changes.
                     pg_sys::ReplicationSlotMarkDirty();
                     pg_sys::ReplicationSlotSave();
                 }
@@ -398,7 +398,7 @@ fn advance(slot: &CStr, position: Lsn) {
     );
 }
 
-/// Runs `f` at the end of a transaction, which is no longer to fail.
+/// Runs `f` at the end of a transaction, which must not fail any more.
 fn or_warn(what: &'static str, f: impl FnOnce()) {
     // PostgreSQL holds interrupts off there, and an error forgets that it does. Then its count would go below zero, and the
     // session would never again be interrupted.
@@ -419,7 +419,7 @@ mod tests {
 
     use super::end_of_records;
 
-    /// PostgreSQL refuses to flush what is not written, and a header is written with the first record behind it.
+    /// PostgreSQL refuses to flush unwritten log, and a header is written with the first record behind it.
     #[pg_test]
     fn the_log_ends_before_the_header_of_a_page_without_records() {
         const SEGMENT: u64 = 16 << 20;

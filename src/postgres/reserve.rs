@@ -56,7 +56,7 @@ pub fn close() {
     OPEN.store(!LOADED.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Runs `f`, whose values live longer than an error that is on its way: they are not put into the reserve.
+/// Runs `f`. Its values live longer than an error that is on its way, so they are not put into the reserve.
 pub fn aside<R>(f: impl FnOnce() -> R) -> R {
     let was_open = OPEN.swap(false, Ordering::Relaxed);
     let result = f();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pgrx::guc::GucEnum;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum, pg_guard, pg_sys};
-use table_service_model::filter::Dialect;
+use table_service_model::Dialect;
 
 static DIRECT_ACCESS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static SINGLE_CALL_TRANSACTIONS: GucSetting<bool> = GucSetting::<bool>::new(false);
@@ -95,8 +95,8 @@ fn define_direct_access_citus_major() {
     });
 }
 
-/// Discards the plans that the session keeps when filters get another dialect: they may rest on what a filter said in the
-/// one before.
+/// Discards the plans that the session keeps when filters get another dialect: they may depend on the meaning of a
+/// filter in the earlier dialect.
 #[pg_guard]
 unsafe extern "C-unwind" fn discard_plans(new: c_int, _extra: *mut c_void) {
     if new != FILTER_DIALECT.get().to_ordinal() {
@@ -123,12 +123,12 @@ pub fn direct_access() -> bool {
     DIRECT_ACCESS.get()
 }
 
-/// Returns the newest major version of Citus on whose shards there is direct access.
+/// Returns the newest major version of Citus with direct access to shards.
 pub fn direct_access_citus_major() -> u32 {
     u32::try_from(DIRECT_ACCESS_CITUS_MAJOR.get()).unwrap_or_default()
 }
 
-/// Returns whether no transaction of the session does more than one call, as the session says.
+/// Returns whether the session says that none of its transactions does more than one call.
 pub fn single_call_transactions() -> bool {
     SINGLE_CALL_TRANSACTIONS.get()
 }

@@ -17,8 +17,8 @@ pub fn active_snapshot() -> pg_sys::Snapshot {
     unsafe { GetActiveSnapshot() }
 }
 
-/// Runs `f`, which reads and writes without a statement, with a snapshot that has all that was written before and all that others have
-/// committed. The writes of `f` are seen afterwards, as those of a statement.
+/// Runs `f`, which reads and writes without a statement, with a snapshot that sees all earlier writes and all that
+/// others have committed. The writes of `f` are seen afterwards, like those of a statement.
 pub fn with_new_snapshot<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: a transaction is running. The snapshot is taken off the stack again; after an error PostgreSQL does that.
     unsafe {

@@ -73,7 +73,7 @@ impl Connection {
         self.execute(sql, parameters, true)
     }
 
-    /// Runs a read of PostgreSQL's catalogs once, with parameters. It sees them as they are now, as everything does that
+    /// Runs a read of PostgreSQL's catalogs once, with parameters. It sees them as they are now, like all code that
     /// finds and opens tables: a table may be younger than the snapshot of the caller's statement.
     pub fn read_catalogs(&self, sql: &str, parameters: &[Value<'_>]) -> Rows<'_> {
         self.ready();
@@ -146,13 +146,13 @@ pub fn run_on(sql: &str, values: &[Value<'_>], relations: &[pg_sys::Oid]) -> Opt
     while_running(&text, run)
 }
 
-/// Opens a portal for a statement if its names lead to these relations alone, beside objects of PostgreSQL and functions of the extension.
-/// Returns `None`, before anything is planned or evaluated, if a name leads elsewhere or a rule changes the statement. The owner of a schema
-/// can rename it, and put another one in its place, at any moment.
+/// Opens a portal for a statement if its names lead to these relations alone, beside objects of PostgreSQL and
+/// functions of the extension. Returns `None`, before anything is planned or evaluated, if a name leads elsewhere or a
+/// rule changes the statement. The owner of a schema can replace it at any moment.
 fn open_on(text: &CStr, values: &[Value<'_>], relations: &[pg_sys::Oid]) -> Option<pg_sys::Portal> {
     let types: Vec<_> = values.iter().map(|value| value.type_oid()).collect();
-    // SAFETY: the text is a C string with one statement, which outlives the portal, and there are as many types as it has parameters.
-    // A snapshot is active while an SQL function runs. The portal gets what PostgreSQL's parser and planner made.
+    // SAFETY: the text is a C string with one statement, which outlives the portal, and there are as many types as
+    // parameters. A snapshot is active while an SQL function runs. The portal gets the results of parser and planner.
     unsafe {
         let parsed = pg_sys::pg_parse_query(text.as_ptr());
         let statement = (*(*parsed).elements).ptr_value.cast::<pg_sys::RawStmt>();
@@ -259,7 +259,7 @@ pub struct Tuple<'c> {
 }
 
 impl<'c> Tuple<'c> {
-    /// Returns a column, counted from 1, of this type. `None` stands for NULL.
+    /// Returns a column, counted from 1, of this type. `None` means NULL.
     ///
     /// Raises `internal_error` for a column of another type.
     pub fn value(&self, column: i32, type_oid: pg_sys::Oid) -> Option<pg_sys::Datum> {
@@ -286,7 +286,7 @@ impl<'c> Tuple<'c> {
         unsafe { TextArg::from_datum(datum, false) }
     }
 
-    /// Returns the bytes of a text that may not be UTF-8, such as a name in a catalog.
+    /// Returns the bytes of a text that may not be UTF-8, for example a name in a catalog.
     pub fn text_bytes(&self, column: i32) -> Option<&'c [u8]> {
         let datum = self.value(column, pg_sys::TEXTOID)?;
         // SAFETY: the datum is a text that is not NULL and lives as long as the connection.
@@ -302,9 +302,7 @@ impl<'c> Tuple<'c> {
 
     /// Returns a boolean, as [`Tuple::value`] does.
     pub fn boolean(&self, column: i32) -> Option<bool> {
-        let datum = self.value(column, pg_sys::BOOLOID)?;
-        // SAFETY: the datum is a boolean that is not NULL.
-        unsafe { bool::from_datum(datum, false) }
+        Some(self.value(column, pg_sys::BOOLOID)?.value() as u8 != 0)
     }
 
     /// Returns a bigint, as [`Tuple::value`] does.
@@ -314,9 +312,9 @@ impl<'c> Tuple<'c> {
 
     /// Returns a regclass, as [`Tuple::value`] does.
     pub fn relation(&self, column: i32) -> Option<pg_sys::Oid> {
-        let datum = self.value(column, pg_sys::REGCLASSOID)?;
-        // SAFETY: the datum is an OID that is not NULL.
-        unsafe { pg_sys::Oid::from_datum(datum, false) }
+        Some(pg_sys::Oid::from(
+            self.value(column, pg_sys::REGCLASSOID)?.value() as u32
+        ))
     }
 
     /// In microseconds since 2000-01-01.

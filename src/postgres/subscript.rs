@@ -15,12 +15,12 @@ static ROUTINES: pg_sys::SubscriptRoutines = pg_sys::SubscriptRoutines {
     store_leakproof: false,
 };
 
-/// Returns what the subscripting function of the type has to return.
+/// Returns the result of the subscripting function of the type.
 pub fn routines() -> pgrx::Internal {
     pgrx::Internal::from(Some(pg_sys::Datum::from(&raw const ROUTINES)))
 }
 
-/// Parses the subscripts: one text, the name of a property. The result is what `->` gives.
+/// Parses the subscripts: one text, the name of a property. The result is the same as that of `->`.
 #[pg_guard]
 unsafe extern "C-unwind" fn transform(
     reference: *mut pg_sys::SubscriptingRef,
@@ -89,7 +89,7 @@ unsafe extern "C-unwind" fn check(
     step: *mut pg_sys::ExprEvalStep,
     _context: *mut pg_sys::ExprContext,
 ) -> bool {
-    // SAFETY: the executor calls this with a step of this kind, whose one subscript is evaluated.
+    // SAFETY: the executor calls this with a step of this kind. Its one subscript is evaluated.
     unsafe {
         let subscript = (*step).d.sbsref_subscript.state;
         let is_null = *(*subscript).upperindexnull;

@@ -17,9 +17,9 @@ pub struct TimestamptzColumn<'u> {
 }
 
 impl<'f> RowUpdate<'f> {
-    /// Returns the trigger of the running call. `None` if the call is not that of such a trigger.
+    /// Returns the trigger of the running call. Returns `None` for any other call.
     pub fn of(call: &'f Call<'_>) -> Option<RowUpdate<'f>> {
-        // SAFETY: the context is NULL or a node, and a node is what its tag says. It is valid during the call.
+        // SAFETY: the context is NULL or a node, and a node has the type of its tag. It is valid during the call.
         let trigger = unsafe {
             let context = (*call.info()).context;
             context
@@ -51,7 +51,7 @@ impl<'f> RowUpdate<'f> {
 }
 
 impl TimestamptzColumn<'_> {
-    /// Returns the value in the row before the update, in microseconds since 2000-01-01. `None` stands for NULL.
+    /// Returns the value in the row before the update, in microseconds since 2000-01-01. `None` means NULL.
     pub fn old(&self) -> Option<i64> {
         let mut is_null = false;
         // SAFETY: a trigger that fires for an updated row has the old one, and the table has the column.
@@ -69,8 +69,8 @@ impl TimestamptzColumn<'_> {
     /// Returns the row after the update with another value in the column.
     pub fn set(self, value: i64) -> TriggerRow {
         let (value, is_null) = (pg_sys::Datum::from(value), false);
-        // SAFETY: a trigger that fires for an updated row has the new one, and the value is of the column's type. The function only
-        // reads what it is given, whatever it declares before PostgreSQL 19.
+        // SAFETY: a trigger that fires for an updated row has the new one, and the value is of the column's type. The
+        // function only reads its arguments, whatever it declares before PostgreSQL 19.
         unsafe {
             TriggerRow::new(pg_sys::heap_modify_tuple_by_cols(
                 self.update.0.tg_newtuple,

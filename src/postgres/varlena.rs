@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 ///
 /// # Safety
 /// `datum` must be a varlena that is not NULL and lives as long as `'a`. A copy is made in the current memory context,
-/// so that must live as long too.
+/// which must live as long.
 #[inline]
 pub unsafe fn bytes<'a>(datum: pg_sys::Datum) -> &'a [u8] {
     // SAFETY: the caller makes the same promise.

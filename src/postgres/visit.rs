@@ -10,23 +10,22 @@ use pgrx::prelude::*;
 use pgrx::spi::quote_literal;
 use table_service_model::code_of_tables;
 
-use super::catalog;
-use super::citus;
 use super::descriptor::type_of;
 use super::guc::with_settings_of_maintenance;
 use super::privileges::{self, current_role};
 use super::relation::{Relation, with_relation};
 use super::spi::{Connection, Tuple, connect};
 use super::types::value::{Text, Value};
+use super::{catalog, citus};
 
 /// Why a table is not visited, in words for an operator.
 pub struct Refused(pub String);
 
-/// Runs `f`, which writes a table with code of its owner. The caller has locked the table, and the parts of it.
+/// Runs `f`, which writes a table with code of its owner. The caller has locked the table and its parts.
 ///
-/// If the owner has all rights of the caller anyway, `f` runs as the caller. If the caller has all rights of the owner, it runs as the
-/// owner. The tables that foreign keys join to the table are locked as a delete locks them, so that nobody creates a trigger meanwhile.
-/// `f` gets the table and those under it: its statements find them by names, and must be on these alone.
+/// If the owner has all rights of the caller anyway, `f` runs as the caller. If the caller has all rights of the owner,
+/// it runs as the owner. The tables that foreign keys join to the table are locked as a delete locks them, so that
+/// nobody creates a trigger meanwhile. `f` gets the table and those under it: its statements must use these alone.
 ///
 /// # Errors
 /// If others have put code there, if neither role has the rights of the other, if the code could read cursors of the session, or if another
@@ -55,10 +54,10 @@ pub fn visit<R>(table: pg_sys::Oid, f: impl FnOnce(&[pg_sys::Oid]) -> Result<R, 
     .and_then(|done| leaves_no_cursors(role, done))
 }
 
-/// Refuses what has been done as another role, if that role's code has left a cursor open: it would keep the caller from the next table.
+/// Refuses work as another role, if that role's code left a cursor open: it would keep the caller from the next table.
 ///
 /// # Errors
-/// If there is one. The caller rolls back what has been done, and the cursor is gone.
+/// If there is one. The caller rolls the work back, and the cursor is gone.
 fn leaves_no_cursors<R>(role: pg_sys::Oid, done: R) -> Result<R, Refused> {
     match role != current_role() && has_open_cursors() {
         true => Err(Refused("code of the table has left a cursor open".to_owned())),
@@ -66,7 +65,7 @@ fn leaves_no_cursors<R>(role: pg_sys::Oid, done: R) -> Result<R, Refused> {
     }
 }
 
-/// Returns the role with whose rights code of an owner runs: the caller, if the owner has all of the caller's rights anyway, else the owner.
+/// Returns the role that runs an owner's code: the caller, if the owner has all rights of the caller, else the owner.
 ///
 /// A role can prepare its session for the code of others: `pg_temp` is in every `search_path`, and a function that has run before keeps the
 /// types that it found then. So the caller has to have all rights of the owner. And the code can read cursors of the session, and move them.
@@ -97,8 +96,8 @@ fn role_for_code_of(owner: pg_sys::Oid) -> Result<pg_sys::Oid, Refused> {
     Ok(owner)
 }
 
-/// Returns the tables that a delete from a table may write: itself and those under it, which `true` marks, and those that refer to a table
-/// of the list by a foreign key, with what is under them.
+/// Returns the tables that a delete from a table may write: itself and the tables under it, which `true` marks, and
+/// those that refer to a table of the list by a foreign key, with the tables under them.
 fn joined(table: pg_sys::Oid) -> Vec<(pg_sys::Oid, bool)> {
     const JOINED: &str = "\
         WITH RECURSIVE written (oid, is_own) AS ( \
@@ -127,8 +126,8 @@ pub enum Use {
 /// Visits a table of the extension: runs `f` with a connection as its owner. The table is locked before it is looked at, so that nobody
 /// creates a trigger meanwhile.
 ///
-/// Raises PostgreSQL's own error (42501) if the caller lacks one of these privileges on it. Without privileges, the caller of this function
-/// has checked what the caller of the SQL function may do. The same SQLSTATE says that code stands there which may not run.
+/// Raises PostgreSQL's own error (42501) if the caller lacks one of these privileges on it. Without privileges, the
+/// calling function has checked the caller. The same SQLSTATE says that code in the table may not run.
 pub fn visit_own<R>(relation: &CStr, how: Use, needed: u32, f: impl FnOnce(&Connection) -> R) -> R {
     let oid = catalog::own_table(relation);
     let lock = match how {
@@ -144,7 +143,7 @@ pub fn visit_own<R>(relation: &CStr, how: Use, needed: u32, f: impl FnOnce(&Conn
     let is_above_database = unsafe { !pg_sys::has_privs_of_role(catalog::database_owner(), owner) };
     let is_as_created = all.iter().all(|&oid| is_as_created(oid, lock));
     let role = match is_above_database {
-        // The owner of the database can put another schema in the place of the extension's, and so other code under the table's name.
+        // The owner of the database can replace the extension's schema, and so put other code under the table's name.
         true => Err(Refused(format!(
             "the owner of the table {} has rights that the owner of the database lacks: make the owner of the database its owner",
             relation.to_string_lossy()
@@ -169,7 +168,7 @@ pub fn visit_own<R>(relation: &CStr, how: Use, needed: u32, f: impl FnOnce(&Conn
     })
 }
 
-/// Returns a table of the extension with the shards of it that this server has, and locks these: Citus writes them in this session.
+/// Returns a table of the extension with its shards on this server, which it locks: this session writes them.
 fn with_shards(table: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> Vec<pg_sys::Oid> {
     let mut all = vec![table];
     if citus::is_distributed(table) {
@@ -185,8 +184,8 @@ fn with_shards(table: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> Vec<pg_sys::Oid> {
     all
 }
 
-/// Returns whether a statement on a table of the extension runs nothing that its owner has stored: no trigger, rule, policy or expression
-/// has been added, and the columns have the types that they were created with. The caller has locked it.
+/// Returns whether a statement on a table of the extension runs no stored code of its owner: no trigger, rule, policy
+/// or expression was added, and the columns have their original types. The caller has locked it.
 fn is_as_created(table: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> bool {
     const OWN_TYPES: [[pg_sys::Oid; 2]; 2] = [
         [pg_sys::REGCLASSOID, pg_sys::JSONBOID],
@@ -238,8 +237,8 @@ fn is_as_created(table: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> bool {
     with_relation(table, as_created)
 }
 
-/// Runs `f` as a role. Code that it runs can do in the session what it can do in an expression of an index during ANALYZE or REINDEX,
-/// and no more: no deferred triggers, which would run later as the caller, no temporary tables, no settings that stay.
+/// Runs `f` as a role. Code that it runs can do no more in the session than an expression of an index during ANALYZE or
+/// REINDEX: no deferred triggers, which would run later as the caller, no temporary tables, no settings that stay.
 ///
 /// After an error PostgreSQL gives the caller's rights back when it aborts the (sub)transaction.
 fn restricted<R>(role: pg_sys::Oid, f: impl FnOnce() -> R) -> R {
@@ -260,8 +259,8 @@ fn owner(table: pg_sys::Oid) -> pg_sys::Oid {
     with_relation(table, |relation| relation.class().relowner)
 }
 
-/// Refuses a table if a statement on it could run code of a role that lacks rights of the current user ([`code_of_tables`]). A function that is
-/// SECURITY DEFINER counts too: it can change settings of the session, such as `search_path`.
+/// Refuses a table if a statement on it could run code of a role that lacks rights of the current user
+/// ([`code_of_tables`]). A SECURITY DEFINER function also counts: it can change settings, for example `search_path`.
 ///
 /// # Errors
 /// The object and its owner.
@@ -276,8 +275,8 @@ pub fn refuse_foreign_code(table: pg_sys::Oid) -> Result<(), Refused> {
     })
 }
 
-/// Does the same for the shards of a distributed table, on all servers of the cluster: a shard is a table with triggers of its own. The owner
-/// of a shard counts too, because somebody may have put another relation in its place.
+/// Does the same for the shards of a distributed table, on all servers of the cluster: a shard is a table with triggers
+/// of its own. The owner of a shard also counts, because somebody may have replaced the shard.
 ///
 /// # Errors
 /// The object and its owner, or why a server does not tell.
@@ -287,7 +286,7 @@ pub fn refuse_foreign_code_of_shards(table: &str) -> Result<(), Refused> {
         "pg_catalog.unnest(ARRAY({})::pg_catalog.oid[])",
         citus::relations_of_shards(&name)
     );
-    citus::run_on_all_servers(&foreign_code(&shards, "0"), "").map_err(Refused)
+    citus::run_by("run_command_on_all_nodes", &foreign_code(&shards, "0"), "").map_err(Refused)
 }
 
 /// Returns a query of one text: an object that a statement on these tables could run, and which belongs to a role without all rights of the
@@ -307,8 +306,8 @@ fn foreign_code(tables: &str, but: &str) -> String {
     )
 }
 
-/// Refuses a table of the extension if a statement on it could run code of others. As it was created it has none, though its parts belong to
-/// pg_database_owner, who has the rights of nobody. Until the end of the transaction nobody adds any.
+/// Refuses a table of the extension if a statement on it could run code of others. As created it has none, though its
+/// parts belong to pg_database_owner, which has nobody's rights. Until the transaction ends nobody adds any.
 pub fn refuse_foreign_code_of_own(table: pg_sys::Oid) -> Result<(), Refused> {
     let lock = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
     // SAFETY: the function locks any OID.

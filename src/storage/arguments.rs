@@ -4,12 +4,10 @@
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
-use table_service_model::etag::IfMatch;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
-use table_service_model::{Error, Ticks};
+use table_service_model::{Error, IfMatch, Ticks};
 
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
+use crate::postgres::{PropertiesArg, Text, TextArg, TextArrayArg, Value};
 
 /// Returns the value of an argument that must not be NULL.
 ///
@@ -38,7 +36,7 @@ impl<'a> EntityKeys<'a> {
         Ok(EntityKeys { partition_key, row_key })
     }
 
-    /// Returns whether both keys are within the limits of their length.
+    /// Returns whether both keys are within the length limits.
     pub fn within_limits(self) -> bool {
         key::within_limits(self.partition_key.get(), self.row_key.get())
     }
@@ -94,8 +92,8 @@ pub fn if_match(tag: Option<TextArg<'_>>) -> Result<IfMatch, Error> {
     Ok(exact(IfMatch::parse(required("if_match", tag)?.get())?))
 }
 
-/// Returns the condition for entities as they are stored: a Timestamp has six fraction digits, so an ETag whose
-/// seventh digit is not zero matches none.
+/// Returns the condition for entities as they are stored: a Timestamp has six fraction digits, so an ETag with a
+/// seventh digit other than zero matches no entity.
 pub fn exact(if_match: IfMatch) -> IfMatch {
     match if_match {
         IfMatch::Version(ticks) if Ticks::from_postgres_micros(ticks.to_postgres_micros()) != Some(ticks) => {

@@ -2,12 +2,12 @@
 
 use pgrx::PgTupleDesc;
 use pgrx::prelude::*;
+use table_service_model::Error;
+use table_service_model::batch::Operation;
 
-use crate::postgres::catalog;
-use crate::postgres::types::array::Elements;
 use crate::postgres::types::composite::composite;
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::types::{PropertiesArg, RecordArg, TextArg, argument, result, sql_type};
+use crate::postgres::types::{argument, result, sql_type};
+use crate::postgres::{Elements, PropertiesArg, RecordArg, Text, TextArg, Value, catalog, filter_dialect};
 
 /// The operations of a batch in order, read in place, with `None` for NULL.
 pub struct BatchOperationsArg<'a>(pub Vec<Option<BatchOperationRow<'a>>>);
@@ -31,7 +31,7 @@ argument!(BatchOperationsArg, datum => {
         );
     }
     let elements = array.datums.iter().zip(array.nulls);
-    // SAFETY: the datum is an element of the array, and the descriptor is that of the elements. Its attributes have these types.
+    // SAFETY: the datum is an element of the array, and the descriptor describes it. Its attributes have these types.
     let row = |(&element, &is_null)| unsafe {
         let row = RecordArg::from_datum(element, is_null)?.deform_by(&descriptor);
         let text = |column| row.value(column).and_then(|datum| TextArg::from_datum(datum, false));
@@ -54,6 +54,16 @@ pub struct BatchOperationRow<'a> {
     pub if_match: Option<TextArg<'a>>,
 }
 
+impl<'a> BatchOperationRow<'a> {
+    /// Reads and checks the operation.
+    pub fn operation(&self) -> Result<Operation<'a>, Error> {
+        let [operation, row_key, if_match] =
+            [self.operation, self.row_key, self.if_match].map(|text| text.map(TextArg::get));
+        let properties = self.properties.map(|properties| properties.get());
+        Operation::new(operation, row_key, properties, if_match, filter_dialect())
+    }
+}
+
 /// An operation to return.
 pub struct BatchOperationOut(pg_sys::Datum);
 
@@ -61,7 +71,7 @@ sql_type!(BatchOperationOut, "table_service.batch_operation");
 result!(BatchOperationOut, this => this.0);
 
 impl BatchOperationOut {
-    /// Makes an operation of its attributes.
+    /// Makes an operation from its attributes.
     pub fn new(
         operation: &str,
         row_key: Option<TextArg<'_>>,

@@ -2,9 +2,9 @@
 
 use table_service_model::{Error, Properties, entity, key};
 
-use crate::postgres::clock::ticks_of;
+use crate::postgres::ticks_of;
 
-/// Checks what the CHECK constraint of a table checks. `timestamp` is in microseconds since 2000-01-01.
+/// Checks the rules of the table's CHECK constraint. `timestamp` is in microseconds since 2000-01-01.
 ///
 /// # Errors
 /// The errors of the limits of an entity.

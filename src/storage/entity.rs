@@ -1,14 +1,11 @@
 //! `table_service.entity`.
 
 use pgrx::prelude::*;
-use table_service_model::entity::Entity;
-use table_service_model::json::ParsedEntity;
-use table_service_model::{Properties, Ticks};
+use table_service_model::{Entity, ParsedEntity, Properties, Ticks};
 
-use crate::postgres::catalog;
 use crate::postgres::types::composite::composite;
-use crate::postgres::types::value::{Bag, Text, Value};
-use crate::postgres::types::{PropertiesArg, RecordArg, TextArg, argument, result, sql_type};
+use crate::postgres::types::{argument, result, sql_type};
+use crate::postgres::{Bag, PropertiesArg, RecordArg, Text, TextArg, Value, catalog};
 
 /// An entity, read in place. Any of its attributes may be NULL.
 pub struct EntityArg<'a> {
@@ -34,8 +31,8 @@ argument!(EntityArg, datum => {
 });
 
 impl<'a> EntityArg<'a> {
-    /// Returns whether this is a row of NULLs. Whether an outer join gives such a row or NULL where it finds none depends on
-    /// the plan, so functions treat both alike.
+    /// Returns whether this is a row of NULLs. An outer join without a match gives such a row or NULL, depending on the
+    /// plan, so functions treat both alike.
     pub fn is_null(&self) -> bool {
         self.partition_key.is_none() && self.row_key.is_none() && self.timestamp.is_none() && self.properties.is_none()
     }

@@ -12,10 +12,8 @@ use crate::postgres::cursor::open_portal;
 use crate::postgres::guc::{
     planning_for_few_rows, planning_for_keys, with_kept_plans, with_plans_for_values, with_sendable_values,
 };
-use crate::postgres::raised::while_running;
-use crate::postgres::spi::{Connection, Rows, c_string, parameters, rows, run_on};
-use crate::postgres::types::TextArg;
-use crate::postgres::types::value::Value;
+use crate::postgres::spi::{c_string, parameters, rows, run_on};
+use crate::postgres::{Connection, Rows, TextArg, Value, while_running};
 
 impl Connection {
     /// Runs a statement on `table`, which the caller has locked.
@@ -41,7 +39,7 @@ impl Connection {
         self.ready();
         let statement = Statement::of_range(&scan);
         let plan = plan::kept(table, &statement);
-        // SAFETY: the result keeps the scan, whose values do not move.
+        // SAFETY: the result keeps the scan, and the scan's values do not move.
         unsafe { open_kept(plan, &statement.values, true).keep(scan) }
     }
 
@@ -58,12 +56,6 @@ impl Connection {
         Some(rows(0).first().and_then(|row| row.int8(1)).unwrap_or_default())
     }
 
-    /// Counts entities of a distributed table. The planner of each server has the choice of its indexes.
-    pub fn count_in_shards(&self, scan: &IndexScan) -> Option<i64> {
-        let rows = with_sendable_values(|| self.read(&scan.text, &scan.values()));
-        rows.first()?.int8(1)
-    }
-
     /// Runs a statement that finds its rows through an index, by a plan that is kept for all values. The caller has locked
     /// `table`.
     pub fn run_by_index(&self, table: &QualifiedName, scan: &IndexScan) -> Rows<'_> {
@@ -76,23 +68,36 @@ impl Connection {
         self.execute(&scan.text, &scan.values(), false)
     }
 
-    /// Runs a scan once, planned with its values, if its names lead to these relations alone ([`Connection::read_on`]).
-    pub fn run_once_on(&self, scan: &IndexScan, relations: &[pg_sys::Oid]) -> Option<Rows<'_>> {
-        self.read_on(&scan.text, &scan.values(), relations)
+    /// Runs a scan that only reads once, planned with its values: on these relations alone, if any are given
+    /// ([`Connection::read_on`]).
+    pub fn read_once_on(&self, scan: &IndexScan, relations: Option<&[pg_sys::Oid]>) -> Option<Rows<'_>> {
+        match relations {
+            Some(relations) => self.read_on(&scan.text, &scan.values(), relations),
+            None => Some(self.run_once(scan)),
+        }
     }
 
-    /// Runs a statement on `table`, which the caller has locked, if its names lead to these relations alone ([`run_on`]).
-    pub fn run_on(&self, table: &QualifiedName, statement: &Statement<'_>, relations: &[pg_sys::Oid]) -> Option<u64> {
+    /// Runs a statement on `table`, which the caller has locked: on these relations alone, if any are given ([`run_on`]).
+    /// Returns how many rows it has written.
+    pub fn run_on(
+        &self,
+        table: &QualifiedName,
+        statement: &Statement<'_>,
+        relations: Option<&[pg_sys::Oid]>,
+    ) -> Option<u64> {
+        let Some(relations) = relations else {
+            return Some(self.run(table, statement).processed());
+        };
         self.ready();
         with_sendable_values(|| run_on(&statement.kind.sql(table), &statement.values, relations))
     }
 
-    /// Opens an index scan whose rows come in the order of the index, by a plan that is kept for all values. Returns `None` if the
-    /// plan does not read one of these indexes.
+    /// Opens an index scan that returns rows in the order of the index, by a plan that is kept for all values. Returns
+    /// `None` if the plan does not read one of these indexes.
     pub fn fetch_in_order(&self, table: &QualifiedName, scan: IndexScan, indexes: &[pg_sys::Oid]) -> Option<Fetch<'_>> {
         self.ready();
         let plan = plan::kept_index_scan(table, &scan);
-        // SAFETY: the result keeps the scan, whose values do not move.
+        // SAFETY: the result keeps the scan, and the scan's values do not move.
         plan.reads(indexes)
             .then(|| unsafe { open_kept(plan, &scan.values(), true).keep(scan) })
     }
@@ -110,16 +115,16 @@ impl Connection {
         Some(unsafe { Fetch::by_portal(portal) })
     }
 
-    /// Plans a scan of several shards with its values, and opens it. Its LIMIT holds for each shard, and not for the rows of all
-    /// together. They come in their order.
+    /// Plans a scan of several shards with its values, and opens it. Its LIMIT holds for each shard, not for all shards
+    /// together. The rows come in key order.
     pub fn fetch_of_shards(&self, table: &QualifiedName, scan: &RangeScan) -> Fetch<'_> {
         self.ready();
         let statement = Statement::of_range(scan);
         let sql = statement.kind.sql(table);
         let portal = open(&sql, &statement.values, ScanPlanning::Free);
-        // SAFETY: as in `fetch_planned`. An open portal of a SELECT has the state of its plan, whose nodes are what their
-        // tags say. The node that counts the rows reads how many are wanted when it runs first. Without a number it
-        // lets all rows pass.
+        // SAFETY: as in `fetch_planned`. An open portal of a SELECT has the state of its plan. A node has the type of
+        // its tag. The node that counts the rows reads the limit when it first runs. Without a limit it lets all rows
+        // pass.
         unsafe {
             let top = (*(*portal).queryDesc).planstate;
             if (*top).type_ == pg_sys::NodeTag::T_LimitState {
@@ -129,14 +134,14 @@ impl Connection {
         }
     }
 
-    /// Plans an index scan with its values, and opens it, whatever it reads.
+    /// Plans an index scan with its values, and opens it, whichever indexes the plan reads.
     pub fn fetch_once(&self, scan: &IndexScan) -> Fetch<'_> {
         self.ready();
         // SAFETY: as in `fetch_planned`.
         unsafe { Fetch::by_portal(open(&scan.text, &scan.values(), ScanPlanning::Free)) }
     }
 
-    /// Returns whether the plan of a scan whose values are literals reads one of these indexes.
+    /// Returns whether the plan of a scan with literals as its values reads one of these indexes.
     pub fn would_read(&self, sql: &str, planning: ScanPlanning, indexes: &[pg_sys::Oid]) -> bool {
         self.ready();
         let portal = open_if_it_reads(sql, &[], planning, indexes);
@@ -152,7 +157,7 @@ impl Connection {
         plan::kept(table, statement).begins_with(node)
     }
 
-    /// Returns PostgreSQL's plan for a scan whose values are literals.
+    /// Returns PostgreSQL's plan for a scan with literals as its values.
     pub fn explain(&self, sql: &str, planning: ScanPlanning) -> String {
         self.ready();
         planning.run(|| {
@@ -169,7 +174,7 @@ impl Connection {
 /// How a scan is planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanPlanning {
-    /// It reads one index in its order.
+    /// It reads one index in the order of the index.
     ForKeys,
     /// It is known to find few rows, through property indexes.
     ForFewRows,
@@ -193,7 +198,7 @@ fn open(sql: &str, values: &[Value<'_>], planning: ScanPlanning) -> pg_sys::Port
     with_sendable_values(|| planning.run(open))
 }
 
-/// As [`open`], but returns `None` if the plan does not read one of these indexes.
+/// Does the same as [`open`], but returns `None` if the plan does not read one of these indexes.
 fn open_if_it_reads(
     sql: &str,
     values: &[Value<'_>],

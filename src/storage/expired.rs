@@ -3,24 +3,23 @@
 use std::ffi::c_char;
 
 use pgrx::prelude::*;
-use table_service_model::expiry::Expiry;
+use table_service_model::Expiry;
 use table_service_model::filter::Operator;
 
 use super::columns::ColumnNumbers;
 use super::known::ExpiryIndex;
 use super::property_index::{self, Wait};
 use super::row::bag;
-use crate::postgres::btree::{Index, Scan, ScanCondition};
+use super::table::Table;
 use crate::postgres::guarded::guarded;
-use crate::postgres::memory::new_context;
-use crate::postgres::relation::{OpenTable, Relation, Slot, with_relation};
-use crate::postgres::snapshot::active_snapshot;
-use crate::postgres::types::value::Value;
+use crate::postgres::{
+    Index, OpenTable, Relation, Scan, ScanCondition, Slot, Value, active_snapshot, new_context, with_relation,
+};
 
 const READ: u32 = pg_sys::AccessShareLock;
 const WRITE: u32 = pg_sys::RowExclusiveLock;
 
-/// A table that has entities itself, with its expiry index: a table, or a part of a partitioned one. It is locked.
+/// A locked table that has entities itself, with its expiry index: a plain table, or a part of a partitioned one.
 #[derive(Clone, Copy)]
 pub struct Part {
     pub table: pg_sys::Oid,
@@ -44,17 +43,18 @@ pub struct Removed {
     pub positions: Vec<pg_sys::ItemPointerData>,
     /// When the last one of them expired.
     pub last: Option<i64>,
-    /// Whether there may be more than were to be removed.
+    /// Whether there may be more expired entities than the limit.
     pub more: bool,
 }
 
 /// How many entities are locked for a statement. Their positions are in memory.
 const LOCKED_AT_ONCE: u64 = 1 << 20;
 
-/// Returns when the entity of a table that expires first does or did so, by an index that is valid, in microseconds since 2000-01-01.
-/// The inner `None` says that no entity expires. `None` if the index cannot tell now: another session has locked a part of the table, or
-/// the index is younger than the snapshot. The caller has locked the table, and may read all of it.
-pub fn oldest(table: pg_sys::Oid, index: &ExpiryIndex) -> Option<Option<i64>> {
+/// Returns the first moment of expiry in a table, by an index that is valid, in microseconds since 2000-01-01. The
+/// inner `None` says that no entity expires. Returns `None` if the index cannot tell now: another session has locked a
+/// part of the table, the index is younger than the snapshot, or the entities are in shards. The caller has locked the
+/// table, and may read all of it.
+pub fn oldest(table: &Table, index: &ExpiryIndex) -> Option<Option<i64>> {
     let mut oldest = None;
     for part in parts_with(table, index, READ)? {
         let mut moment = None;
@@ -67,24 +67,24 @@ pub fn oldest(table: pg_sys::Oid, index: &ExpiryIndex) -> Option<Option<i64>> {
     Some(oldest)
 }
 
-/// Returns the parts of a table to remove entities from, and locks them. `None` if another session has locked one of them. The caller has
-/// locked the table, and an index that is valid says when its entities expire.
-pub fn parts(table: pg_sys::Oid, index: &ExpiryIndex) -> Option<Vec<Part>> {
+/// Locks and returns the parts of a table to remove entities from. Returns `None` if another session has locked one of
+/// them, or the entities are in shards. The caller has locked the table, and the index is valid.
+pub fn parts(table: &Table, index: &ExpiryIndex) -> Option<Vec<Part>> {
     parts_with(table, index, WRITE)
 }
 
-fn parts_with(table: pg_sys::Oid, index: &ExpiryIndex, lock: u32) -> Option<Vec<Part>> {
-    let parts = property_index::parts(table, index.oid, lock, Wait::No)?;
+fn parts_with(table: &Table, index: &ExpiryIndex, lock: u32) -> Option<Vec<Part>> {
+    let parts = table.with_relation(|_| property_index::parts(table.oid(), index.oid, lock, Wait::No))??;
     Some(parts.into_iter().map(|(table, index)| Part { table, index }).collect())
 }
 
-/// Deletes or locks at most `limit` entities that have expired since a moment and at another one at the latest, in microseconds since
-/// 2000-01-01, those first that expired first. It leaves those that others have locked or changed, so that it waits for nobody. The snapshot
-/// that is active sees all that this transaction has written. `None` if the index cannot tell now, as of [`oldest`].
+/// Deletes or locks at most `limit` entities that expired from `since` to `until`, in microseconds since 2000-01-01, in
+/// the order of their expiry. It skips entities that other transactions have locked or changed, so that it never waits.
+/// The active snapshot sees all writes of this transaction. Returns `None` in the same cases as [`oldest`].
 ///
-/// Only tables in which a delete runs nothing ([`deletes_run_nothing`]) may be given to [`Removal::Delete`].
+/// [`Removal::Delete`] is only for tables in which a delete runs no other code ([`deletes_run_nothing`]).
 ///
-/// Raises what PostgreSQL raises for a table that lacks a replica identity for its publications.
+/// Raises PostgreSQL's error for a table that lacks a replica identity for its publications.
 pub fn remove(
     part: Part,
     expiry: &Expiry,
@@ -119,7 +119,7 @@ pub fn remove(
     Some(removed)
 }
 
-/// Deletes or locks the row in a slot, and returns where it was. `None` if others have locked or changed it.
+/// Deletes or locks the row in a slot, and returns its position. Returns `None` if others have locked or changed it.
 ///
 /// # Safety
 /// The table must be open and locked, and the slot must have a row of it that the active snapshot sees.
@@ -167,8 +167,8 @@ unsafe fn take(relation: Relation<'_>, slot: &Slot, removal: Removal) -> Option<
     }
 }
 
-/// Calls `take` for the entities of a part that expire, from the first one that meets the conditions on, in their order, until it wants no
-/// more. `None` if the index cannot tell now.
+/// Calls `take` for the expiring entities of a part that meet the conditions, in the order of their expiry, until it
+/// returns false. Returns `None` if the index cannot tell now.
 fn each_expiring(
     part: Part,
     lock: u32,
@@ -179,7 +179,7 @@ fn each_expiring(
     let columns = ColumnNumbers::of(part.table)?;
     // SAFETY: the functions lock any OID, and take any OID.
     let may_be_read = unsafe {
-        // Its owner can lock or drop the index alone.
+        // The owner can lock or drop the index without the table.
         pg_sys::ConditionalLockRelationOid(part.index, lock as pg_sys::LOCKMODE)
             && pg_sys::get_rel_relkind(part.index) == pg_sys::RELKIND_INDEX as c_char
     };
@@ -194,8 +194,8 @@ fn each_expiring(
     let slot = Slot::of(relation.get());
     // The memory of one bag is freed before the next one: a compressed bag is larger in memory than in its table.
     let context = new_context(c"table_service expiry");
-    // SAFETY: the index is one of the table, and has moments. The slot fits the table, and has the columns of an entity, whose types are those
-    // that `expires_at` takes.
+    // SAFETY: the index belongs to the table, and has moments. The slot fits the table, and has the columns of an
+    // entity, with the types that `expires_at` takes.
     unsafe {
         let mut scan = Scan::begin(relation.get(), &index, active_snapshot(), conditions);
         while scan.next(&slot) {
@@ -222,8 +222,8 @@ fn each_expiring(
     Some(())
 }
 
-/// Returns whether a DELETE on a table that the caller has locked, with its parts, runs nothing: no trigger, also none of a foreign key, and
-/// no rule. Tables that inherit from it would lose rows too, so they count as code.
+/// Returns whether a DELETE on a table runs no other code: no trigger, not even of a foreign key, and no rule. Tables
+/// that inherit from it would also lose rows, so they count as code. The caller has locked the table and its parts.
 pub fn deletes_run_nothing(table: pg_sys::Oid) -> bool {
     with_relation(table, |relation| {
         let is_table = relation.is(pg_sys::RELKIND_RELATION) && !relation.class().relhassubclass;

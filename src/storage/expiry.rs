@@ -1,24 +1,24 @@
 //! Which entities of a table have expired. They are gone for every function, whether they are still stored or not.
 //!
-//! The table's valid expiry indexes say when entities expire; nothing else does. A read takes the clock once, when it begins,
-//! and tests every row. A write takes it when it holds the lock on the row: nobody can renew the entity after that, and the
-//! write cannot bring back what was gone before.
+//! The table's valid expiry indexes say when entities expire; nothing else does. A read takes the clock once, when it
+//! begins, and tests every row. A write takes it when it holds the lock on the row: nobody can renew the entity after
+//! that, and the write cannot bring back an entity that was already gone.
 
 use std::sync::Arc;
 
-use table_service_model::Properties;
-use table_service_model::expiry::{self, Alive, Expiry};
+use table_service_model::expiry::{self, Alive};
+use table_service_model::{Expiry, Properties};
 
 use super::indexes;
 use super::table::Table;
-use crate::postgres::clock::now;
+use crate::postgres::now;
 
 /// When the entities of a table expire. With several expiries the earliest counts.
 #[derive(Clone, Default)]
 pub struct Expiries(Arc<[Expiry]>);
 
 impl Expiries {
-    /// Returns those of a table that the caller has locked.
+    /// Returns the expiries of a table that the caller has locked.
     pub fn of(table: &Table) -> Expiries {
         Expiries(indexes::expiries(table.oid()))
     }

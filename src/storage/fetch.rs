@@ -1,7 +1,7 @@
-//! Open statements, whose rows are fetched one by one.
+//! Open statements. Their rows are fetched one by one.
 //!
-//! The executor is asked for each row as by its own loop. A fetch through a portal would begin and end a run for each row, which
-//! takes longer than most rows.
+//! The code asks the executor for each row, as the executor's own loop does. A fetch through a portal would begin and
+//! end a run for each row, which takes longer than most rows.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -13,10 +13,8 @@ use super::plan::{KeptPlan, only_statement};
 use super::row::{Row, is_entity};
 use crate::postgres::guarded::guarded;
 use crate::postgres::guc::with_sendable_values;
-use crate::postgres::memory::RowMemory;
-use crate::postgres::raised::while_running;
 use crate::postgres::relation::is_empty;
-use crate::postgres::spi::Connection;
+use crate::postgres::{Connection, RowMemory, while_running};
 
 /// A statement that returns entities, and is open until this is dropped.
 pub struct Fetch<'f> {
@@ -28,9 +26,9 @@ pub struct Fetch<'f> {
     memory: RowMemory,
     /// How many rows were fetched. `None` before the first one is.
     rows: Option<u64>,
-    /// The slot with the last one. NULL if there is none.
+    /// The slot with the last row. NULL if there is none.
     slot: *mut pg_sys::TupleTableSlot,
-    /// What owns the values of the parameters, if it is not the caller.
+    /// The owner of the parameters' values, if it is not the caller.
     _values: Option<Box<dyn Any>>,
     /// Whether workers may run parts of it.
     is_parallel: bool,
@@ -39,7 +37,7 @@ pub struct Fetch<'f> {
 
 /// Where a statement comes from.
 enum Source {
-    /// A plan for all values, whose text the statement needs too. An error closes the statement with what it has opened.
+    /// A plan for all values. The statement also needs its text. An error closes the statement with its resources.
     Kept {
         _plan: Rc<KeptPlan>,
         cached: *mut pg_sys::CachedPlan,
@@ -58,8 +56,8 @@ impl Fetch<'_> {
         parameters: pg_sys::ParamListInfo,
         is_read: bool,
     ) -> Fetch<'f> {
-        // SAFETY: the caller's promise. The calls are those of PostgreSQL's SPI: a write, and a look-up that belongs to it, see what
-        // was written before. The statement refers to the plan, which is released when the statement is closed.
+        // SAFETY: the caller's promise. The calls are those of PostgreSQL's SPI: a write, and a look-up that belongs to
+        // it, see all earlier writes. The statement refers to the plan, which is released when the statement is closed.
         unsafe {
             let cached = while_running(&plan.text, || pg_sys::SPI_plan_get_cached_plan(plan.as_ptr()));
             let Some(statement) = cached.as_ref().and_then(|cached| only_statement(cached.stmt_list)) else {
@@ -94,11 +92,11 @@ impl Fetch<'_> {
     /// Runs the statement of a portal.
     ///
     /// # Safety
-    /// It must be an open portal of a SELECT that nobody has run, and the connection must be open as long as this lives.
+    /// It must be an open portal of a SELECT that has not run, and the connection must be open as long as this lives.
     pub(super) unsafe fn by_portal<'f>(portal: pg_sys::Portal) -> Fetch<'f> {
         // SAFETY: the caller's promise. PostgreSQL runs a portal in the same way.
         unsafe {
-            // Code of users that runs meanwhile, such as that of a policy, can neither close nor move an active portal.
+            // Code of users that runs meanwhile, for example in a policy, can neither close nor move an active portal.
             pg_sys::MarkPortalActive(portal);
             (*portal).visible = false;
             let query = (*portal).queryDesc;
@@ -144,14 +142,14 @@ impl Fetch<'_> {
         }
     }
 
-    /// Keeps what owns the values of the parameters as long as the statement is open.
+    /// Keeps the owner of the parameters' values as long as the statement is open.
     pub(super) fn keep(mut self, values: impl Any) -> Self {
         self._values = Some(Box::new(values));
         self
     }
 
-    /// Fetches the next row. Returns false after the last one. What PostgreSQL allocates from now on is freed when the row after it is
-    /// fetched.
+    /// Fetches the next row. Returns false after the last one. Memory that PostgreSQL allocates from now on is freed
+    /// when the row after it is fetched.
     pub fn next(&mut self) -> bool {
         self.slot = match self.rows {
             Some(_) => self.next_slot(),
@@ -177,7 +175,7 @@ impl Fetch<'_> {
         self.next().then(|| self.row())
     }
 
-    /// Returns the slot with the next row, or NULL after the last one. The code does what PostgreSQL's own loop does for each row.
+    /// Returns the slot with the next row, or NULL after the last one. It does the same as PostgreSQL's own loop.
     #[inline(always)]
     fn next_slot(&mut self) -> *mut pg_sys::TupleTableSlot {
         let top = self.top;
@@ -220,8 +218,8 @@ impl Fetch<'_> {
         }
     }
 
-    /// Does what `next_slot` does, for the first row. Citus has all rows before it returns this one, and sends the values to other
-    /// servers for that.
+    /// Does the same as `next_slot`, for the first row. Citus has all rows before it returns the first one, and sends
+    /// the values to other servers for that.
     #[cold]
     fn first_slot(&mut self) -> *mut pg_sys::TupleTableSlot {
         with_sendable_values(|| {
@@ -245,9 +243,9 @@ impl Fetch<'_> {
         self.measure(None);
     }
 
-    /// Lets PostgreSQL measure the run from here on, or up to here, after so many rows, if such a library has asked for it.
+    /// Starts PostgreSQL's measurement of the run, or stops it after this many rows, if a library has asked for it.
     fn measure(&self, rows: Option<u64>) {
-        // SAFETY: the statement is open. What is measured is NULL if nobody has asked.
+        // SAFETY: the statement is open. The measurement is NULL if no library has asked for it.
         unsafe {
             #[cfg(not(since_pg19))]
             match ((*self.query).totaltime, rows) {
@@ -271,7 +269,7 @@ impl Drop for Fetch<'_> {
             return;
         }
         self.memory.leave();
-        // SAFETY: no error has passed, so what was opened is still there.
+        // SAFETY: no error has passed, so everything that was opened is still open.
         unsafe {
             if self.is_parallel {
                 self.within(|| pg_sys::ExecShutdownNode(self.top));

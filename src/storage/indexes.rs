@@ -1,19 +1,16 @@
 //! The indexes of a table that the extension knows: ordinary indexes on `table_service.property_index_key(…)` and on
-//! `table_service.expires_at(…)`. There is no catalog of them but `pg_index`.
+//! `table_service.expires_at(…)`. Their only catalog is `pg_index`.
 
 use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use pgrx::prelude::*;
-use table_service_model::expiry::Expiry;
+use table_service_model::Expiry;
 
 use super::columns::ColumnNumbers;
 use super::known::{self, ExpiryIndex, Indexes, PropertyIndex};
-use crate::postgres::catalog;
-use crate::postgres::nodes::{elements, of_type};
-use crate::postgres::relation::with_relation;
-use crate::postgres::types::TextArg;
+use crate::postgres::{TextArg, catalog, elements, of_type, with_relation};
 
 /// Returns the indexes of a table that the caller has locked.
 pub fn of_table(table: pg_sys::Oid) -> Indexes {
@@ -25,7 +22,7 @@ pub fn property_indexes(table: pg_sys::Oid) -> Rc<[PropertyIndex]> {
     known::indexes(table, || look_up(table), |indexes| indexes.properties.clone())
 }
 
-/// Returns when the entities of a table expire that the caller has locked.
+/// Returns the expiries of a table that the caller has locked.
 pub fn expiries(table: pg_sys::Oid) -> Arc<[Expiry]> {
     known::indexes(table, || look_up(table), |indexes| indexes.in_force.clone())
 }
@@ -48,8 +45,8 @@ pub enum KnownIndex {
     Expiry(ExpiryIndex),
 }
 
-/// Returns what an index says, if it is a property index or an expiry index: a btree on one expression, with the usual order
-/// of its type. A property index has all entities; an expiry index has those that expire.
+/// Returns the definition of an index, if it is a property index or an expiry index: a btree on one expression, with
+/// the usual order of its type. A property index has all entities; an expiry index has those that expire.
 pub fn of_index(index: pg_sys::Oid) -> Option<KnownIndex> {
     if !is_btree(index) {
         return None;
@@ -149,7 +146,7 @@ unsafe fn call_on<'n>(
     function: pg_sys::Oid,
     columns: &[i16],
 ) -> Option<(&'n pg_sys::FuncExpr, [*mut pg_sys::Node; 4])> {
-    // SAFETY: a node is what its tag says. The arguments of a function call are a list of expressions.
+    // SAFETY: a node has the type of its tag. The arguments of a function call are a list of expressions.
     unsafe {
         let call = of_type::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
         let arguments: [*mut pg_sys::Node; 4] = elements(call.args).try_into().ok()?;
@@ -207,7 +204,7 @@ unsafe fn seconds_in(node: *mut pg_sys::Node) -> Option<Option<i64>> {
 /// # Safety
 /// The node must be NULL or a valid expression.
 unsafe fn constant(node: *mut pg_sys::Node, of: pg_sys::Oid) -> Option<Option<pg_sys::Datum>> {
-    // SAFETY: a node is what its tag says.
+    // SAFETY: a node has the type of its tag.
     let constant = unsafe { of_type::<pg_sys::Const>(node, pg_sys::NodeTag::T_Const) }?;
     (constant.consttype == of).then(|| (!constant.constisnull).then_some(constant.constvalue))
 }
@@ -217,7 +214,7 @@ unsafe fn constant(node: *mut pg_sys::Node, of: pg_sys::Oid) -> Option<Option<pg
 /// # Safety
 /// The node must be NULL or a valid expression.
 unsafe fn is_not_null(columns: ColumnNumbers, predicate: *mut pg_sys::Node, expiry: &Expiry) -> bool {
-    // SAFETY: a node is what its tag says.
+    // SAFETY: a node has the type of its tag.
     unsafe {
         of_type::<pg_sys::NullTest>(predicate, pg_sys::NodeTag::T_NullTest).is_some_and(|test| {
             test.nulltesttype == pg_sys::NullTestType::IS_NOT_NULL

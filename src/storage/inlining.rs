@@ -1,7 +1,7 @@
-//! Calls of functions in FROM, and the queries that the planner puts in their place.
+//! Calls of functions in FROM, and the queries by which the planner replaces them.
 //!
-//! PostgreSQL 19 and later ask the support function of a function for such a query. It is made of OIDs, so no name in it can lead to
-//! what somebody else has put there.
+//! PostgreSQL 19 and later ask the support function of a function for such a query. The query consists of OIDs, so no
+//! name in it can resolve to an object of another user.
 
 use std::marker::PhantomData;
 
@@ -10,14 +10,12 @@ use pgrx::prelude::*;
 use super::planner::{Expression, Implied, TableRow, constant, ends_early, list};
 #[cfg(since_pg19)]
 use super::planner::{KEYS, all_of, comparison};
-use crate::postgres::catalog;
-use crate::postgres::nodes::{elements, of_type};
 use crate::postgres::privileges::may_call;
-use crate::postgres::types::{PlannerRequestArg, PropertiesArg, TextArg};
+use crate::postgres::{PlannerRequestArg, PropertiesArg, TextArg, catalog, elements, of_type};
 #[cfg(since_pg19)]
 use table_service_model::filter::Operator;
 
-/// A call that stands in FROM, whose query the planner asks for.
+/// A call in FROM. The planner asks for the query that replaces it.
 pub struct CallInFrom<'p> {
     root: *mut pg_sys::PlannerInfo,
     arguments: Vec<*mut pg_sys::Node>,
@@ -50,10 +48,10 @@ impl<'p> CallInFrom<'p> {
         })
     }
 
-    /// Returns an argument that is a constant of this type: `Some(None)` for NULL, and `None` for what is no such constant.
+    /// Returns an argument that is a constant of this type: `Some(None)` for NULL, and `None` for any other expression.
     fn constant<T: FromDatum>(&self, number: usize, of_type_oid: pg_sys::Oid) -> Option<Option<T>> {
         let argument = *self.arguments.get(number)?;
-        // SAFETY: a node is what its tag says. The caller asks for the type of the constant, whose value lives as long as the request.
+        // SAFETY: a node has the type of its tag. The type is that of the constant, which lives as long as the request.
         unsafe {
             let constant = of_type::<pg_sys::Const>(argument, pg_sys::NodeTag::T_Const)?;
             (constant.consttype == of_type_oid).then(|| T::from_datum(constant.constvalue, constant.constisnull))
@@ -75,20 +73,20 @@ impl<'p> CallInFrom<'p> {
         self.constant(number, catalog::properties_type())
     }
 
-    /// Returns whether a statement may show in which order the call returns its rows: the call stands in its FROM alone, and the statement does
-    /// not sort by the key. The rows of a join have no order, and one there would keep the planner from choosing how it joins. `is_partition`
-    /// says that the RowKeys alone are the key.
+    /// Returns whether a statement may show the order of the call's rows: the call is the only item of its FROM, and
+    /// the statement does not sort by the key. The rows of a join have no order, and an order there would keep the
+    /// planner from choosing how to join. `is_partition` says that the RowKeys alone are the key.
     pub fn order_shows(&self, is_partition: bool) -> bool {
-        // SAFETY: the planner's query is a valid tree, whose FROM is a tree of these nodes.
+        // SAFETY: the planner's query is a valid tree, and its FROM is a tree of these nodes.
         unsafe {
             let statement = &*(*self.root).parse;
             only_item(statement.jointree.cast()).is_some_and(|item| !sorts_by_key(statement, item, is_partition))
         }
     }
 
-    /// Lets the plan, in which the call stays, be discarded when the table changes: it may be one then that a query can read.
+    /// Discards the plan, in which the call stays, when the table changes: a query may be able to read the table then.
     pub fn stays_while(&self, table: pg_sys::Oid) {
-        // SAFETY: the planner's query has what all levels of a statement share, and the list belongs to its memory.
+        // SAFETY: the planner's query has the data that all levels of a statement share, and the list is in its memory.
         unsafe {
             let caller = pg_sys::MemoryContextSwitchTo((*self.root).planner_cxt);
             let shared = (*self.root).glob;
@@ -104,8 +102,8 @@ impl<'p> CallInFrom<'p> {
         TableRow::new(row, table)
     }
 
-    /// Returns the condition that a row passes a filter of the extended dialect. `implied` says which conditions stand beside it. `None` if
-    /// the caller may not call the function.
+    /// Returns the condition that a row passes a filter of the extended dialect. `implied` says which conditions are
+    /// beside it. Returns `None` if the caller may not call the function.
     pub fn passes(&self, row: &TableRow<'_>, filter: &str, implied: Implied) -> Option<Expression> {
         let [partition_key, row_key, timestamp, properties] = row.all_columns();
         let filter = constant(pg_sys::TEXTOID, pg_sys::DEFAULT_COLLATION_OID, filter.as_bytes());
@@ -121,7 +119,7 @@ impl<'p> CallInFrom<'p> {
         unsafe { ends_early(self.root) }
     }
 
-    /// Returns whether the call stands in its FROM with other items.
+    /// Returns whether the FROM of the call has other items.
     pub fn is_joined(&self) -> bool {
         // SAFETY: the planner's query is a valid tree.
         unsafe { only_item((*(*self.root).parse).jointree.cast()).is_none() }
@@ -129,7 +127,7 @@ impl<'p> CallInFrom<'p> {
 
     /// Returns whether the statement takes fewer rows than the call returns: it has a LIMIT or a condition.
     pub fn is_narrowed(&self) -> bool {
-        // SAFETY: the planner's query is a valid tree. A node is what its tag says.
+        // SAFETY: the planner's query is a valid tree. A node has the type of its tag.
         unsafe {
             let statement = &*(*self.root).parse;
             let from = &*statement.jointree;
@@ -148,9 +146,9 @@ impl<'p> CallInFrom<'p> {
         makes_other_rows(statement) || !statement.sortClause.is_null()
     }
 
-    /// Answers with a query that selects entities of a table, which is locked. The plan is for the caller's role alone.
+    /// Answers with a query that selects entities of a locked table. The plan is for the caller's role alone.
     pub fn answer(&self, table: pg_sys::Oid, selection: &Selection) -> Option<pg_sys::Datum> {
-        // SAFETY: the planner's query has what all levels of a statement share.
+        // SAFETY: the planner's query has the data that all levels of a statement share.
         unsafe { (*(*self.root).glob).dependsOnRole = true };
         select(table, selection)
     }
@@ -160,7 +158,7 @@ impl<'p> CallInFrom<'p> {
 #[cfg(since_pg19)]
 fn in_from<'p>(request: &'p PlannerRequestArg<'_>) -> Option<(*mut pg_sys::PlannerInfo, &'p pg_sys::FuncExpr)> {
     use pg_sys::NodeTag::{T_FuncExpr, T_SupportRequestInlineInFrom};
-    // SAFETY: PostgreSQL sends requests to a support function, which are nodes. A node is what its tag says.
+    // SAFETY: PostgreSQL sends requests to a support function, which are nodes. A node has the type of its tag.
     unsafe {
         let request = of_type::<pg_sys::SupportRequestInlineInFrom>(request.node, T_SupportRequestInlineInFrom)?;
         let call = of_type::<pg_sys::FuncExpr>((*request.rtfunc).funcexpr, T_FuncExpr)?;
@@ -176,7 +174,7 @@ fn in_from<'p>(_: &'p PlannerRequestArg<'_>) -> Option<(*mut pg_sys::PlannerInfo
 
 /// Returns the call of a function of the extension that returns a Boolean. `None` if the caller may not call it.
 fn function(function: pg_sys::Oid, arguments: &[Expression]) -> Option<Expression> {
-    // A database whose extension has not been updated may lack the function.
+    // A database with an older version of the extension may lack the function.
     let may_be_called = function != pg_sys::InvalidOid && may_call(function);
     // SAFETY: the arguments are expressions of the function's types.
     may_be_called.then(|| unsafe {
@@ -199,7 +197,7 @@ fn function(function: pg_sys::Oid, arguments: &[Expression]) -> Option<Expressio
 unsafe fn only_item(node: *mut pg_sys::Node) -> Option<i32> {
     use pg_sys::JoinType::{JOIN_ANTI, JOIN_SEMI};
     use pg_sys::NodeTag::{T_FromExpr, T_JoinExpr, T_RangeTblRef};
-    // SAFETY: a node is what its tag says, and the parts of a join tree are valid.
+    // SAFETY: a node has the type of its tag, and the parts of a join tree are valid.
     unsafe {
         if let Some(from) = of_type::<pg_sys::FromExpr>(node, T_FromExpr) {
             return match elements(from.fromlist).as_slice() {
@@ -227,7 +225,7 @@ fn makes_other_rows(statement: &pg_sys::Query) -> bool {
 /// # Safety
 /// The statement must be a valid query.
 unsafe fn sorts_by_key(statement: &pg_sys::Query, item: i32, is_partition: bool) -> bool {
-    // SAFETY: a node is what its tag says. A sort clause is a list of references to elements of the target list.
+    // SAFETY: a node has the type of its tag. A sort clause is a list of references to elements of the target list.
     unsafe {
         let targets = elements::<pg_sys::TargetEntry>(statement.targetList);
         let sorted = elements::<pg_sys::SortGroupClause>(statement.sortClause);
@@ -248,8 +246,8 @@ unsafe fn sorts_by_key(statement: &pg_sys::Query, item: i32, is_partition: bool)
 
 /// Makes the query that selects entities of a table, as PostgreSQL's parser would.
 ///
-/// The conditions are those of a security barrier: a condition beside the call is tested on what the function would have returned, and not
-/// on other rows, where it might raise an error or show what they are. Only what cannot do that, such as a comparison of keys, may come first.
+/// The conditions form a security barrier: a condition beside the call is tested only on rows that the function
+/// returns. On other rows it might raise an error or reveal them. Only harmless ones (comparisons of keys) come first.
 #[cfg(since_pg19)]
 fn select(table: pg_sys::Oid, selection: &Selection) -> Option<pg_sys::Datum> {
     const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;

@@ -1,33 +1,32 @@
 //! This session's knowledge of the tables of the service and of their indexes. It is kept until PostgreSQL's invalidation messages say that
 //! they have changed.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::LocalKey;
 
 use pgrx::pg_sys;
-use table_service_model::expiry::Expiry;
+use table_service_model::Expiry;
 
+use super::name::QualifiedName;
 use crate::postgres::catalog::{accept_changes, changes};
-use crate::postgres::citus::ShardLock;
+use crate::postgres::citus::local_shards;
+use crate::postgres::{LocalShard, connect, settings};
 
 /// How many tables are known.
 const TABLES_KEPT: usize = 1000;
 
 /// A table of the service.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct KnownTable {
     pub oid: pg_sys::Oid,
+    pub name: QualifiedName,
     /// Whether its entities are on other servers.
     pub is_distributed: bool,
 }
-
-/// A table of the service, and its name in the spelling that is stored.
-pub type NamedTable = (Rc<str>, KnownTable);
 
 /// An index of a table that finds entities by a property.
 #[derive(Debug, Clone)]
@@ -81,19 +80,6 @@ impl Indexes {
     }
 }
 
-/// A shard of a distributed table that this server has, and no other one.
-#[derive(Debug)]
-pub struct LocalShard {
-    /// Those of its partitions.
-    pub hashes: RangeInclusive<i32>,
-    pub relation: pg_sys::Oid,
-    pub lock: ShardLock,
-    /// The major version of Citus.
-    pub citus_major: u32,
-    /// Whether a write by Citus has taken `lock`.
-    pub is_lock_known: Cell<bool>,
-}
-
 impl AsRef<str> for PropertyIndex {
     fn as_ref(&self) -> &str {
         &self.property
@@ -101,18 +87,18 @@ impl AsRef<str> for PropertyIndex {
 }
 
 thread_local! {
-    /// The tables of the service, each with the spelling that is stored, by the spelling that was asked for.
-    static TABLES: RefCell<HashMap<Rc<str>, NamedTable>> = RefCell::default();
+    /// The tables of the service by the spelling that was asked for.
+    static TABLES: RefCell<HashMap<Box<str>, KnownTable>> = RefCell::default();
     /// The indexes of tables.
     static INDEXES: RefCell<HashMap<pg_sys::Oid, Indexes>> = RefCell::default();
     /// The local shards of distributed tables.
-    static SHARDS: RefCell<HashMap<pg_sys::Oid, Rc<[LocalShard]>>> = RefCell::default();
+    static SHARDS: RefCell<HashMap<pg_sys::Oid, Vec<LocalShard>>> = RefCell::default();
 }
 
 /// Forgets a relation that has changed, or all for `InvalidOid`.
 pub fn forget(relation: pg_sys::Oid) {
     let is_other = |oid: pg_sys::Oid| relation != pg_sys::InvalidOid && oid != relation;
-    TABLES.with_borrow_mut(|tables| tables.retain(|_, (_, table)| is_other(table.oid)));
+    TABLES.with_borrow_mut(|tables| tables.retain(|_, table| is_other(table.oid)));
     INDEXES.with_borrow_mut(|tables| {
         tables.retain(|&table, indexes| is_other(table) && !indexes.has(relation));
     });
@@ -121,7 +107,7 @@ pub fn forget(relation: pg_sys::Oid) {
     });
 }
 
-/// Forgets all names, because a relation may have got one: which other spellings are the same name, nobody has looked at.
+/// Forgets all names, because a relation may have got one, and no code checks which other spellings are the same name.
 pub fn forget_names() {
     TABLES.with_borrow_mut(HashMap::clear);
 }
@@ -130,8 +116,8 @@ pub fn forget_names() {
 ///
 /// The cache keeps a table until an invalidation message says that it has changed, or that any relation has got a name. So a caller that
 /// locks the table must check afterwards whether such a message has arrived, as after any catalog look-up.
-pub fn table<E>(name: &str, look_up: impl FnOnce() -> Result<Option<NamedTable>, E>) -> Result<Option<NamedTable>, E> {
-    let kept = TABLES.with_borrow(|tables| tables.get(name).map(|(name, table)| (Rc::clone(name), *table)));
+pub fn table<E>(name: &str, look_up: impl FnOnce() -> Result<Option<KnownTable>, E>) -> Result<Option<KnownTable>, E> {
+    let kept = TABLES.with_borrow(|tables| tables.get(name).cloned());
     if kept.is_some() {
         return Ok(kept);
     }
@@ -139,13 +125,13 @@ pub fn table<E>(name: &str, look_up: impl FnOnce() -> Result<Option<NamedTable>,
     accept_changes();
     let before = changes();
     let found = look_up()?;
-    if let Some((stored, table)) = &found {
-        keep(&TABLES, before, name.into(), (Rc::clone(stored), *table));
+    if let Some(table) = &found {
+        keep(&TABLES, before, name.into(), table.clone());
     }
     Ok(found)
 }
 
-/// Keeps what was looked up, unless something has changed since.
+/// Keeps the result of a look-up, unless the catalogs have changed since.
 fn keep<K: Eq + Hash, V>(cache: &'static LocalKey<RefCell<HashMap<K, V>>>, before: u64, key: K, value: V) {
     if before == changes() {
         cache.with_borrow_mut(|tables| {
@@ -157,20 +143,38 @@ fn keep<K: Eq + Hash, V>(cache: &'static LocalKey<RefCell<HashMap<K, V>>>, befor
     }
 }
 
-/// Takes something of the indexes of a table that the extension knows, from the cache or from `look_up`. The caller must have
-/// locked the table.
+/// Applies `take` to the indexes of a table that the extension knows, from the cache or from `look_up`. The caller must
+/// have locked the table.
 pub fn indexes<R>(table: pg_sys::Oid, look_up: impl FnOnce() -> Indexes, take: impl Fn(&Indexes) -> R) -> R {
     take_of(&INDEXES, table, look_up, take)
 }
 
-/// Takes something of the local shards of a distributed table, from the cache or from `look_up`. Citus sends PostgreSQL's invalidation
+/// Applies `take` to the shard of a partition, if only this server has it. Citus sends PostgreSQL's invalidation
 /// messages for the table when a shard of it has moved.
-pub fn shards<R>(
-    table: pg_sys::Oid,
-    look_up: impl FnOnce() -> Rc<[LocalShard]>,
-    take: impl Fn(&Rc<[LocalShard]>) -> R,
-) -> R {
-    take_of(&SHARDS, table, look_up, take)
+pub fn local_shard<R>(table: pg_sys::Oid, partition: i32, take: impl Fn(&LocalShard) -> R) -> Option<R> {
+    let newest = settings::direct_access_citus_major();
+    let look_up = || connect(|spi| local_shards(spi, table));
+    take_of(&SHARDS, table, look_up, |shards| {
+        let has = |shard: &&LocalShard| shard.hashes.contains(&partition) && shard.citus_major <= newest;
+        shards.iter().find(has).map(&take)
+    })
+}
+
+/// Locks the local shard of a partition. Returns `None` if there is none, or if it has changed before it was locked.
+pub fn locked_shard(table: pg_sys::Oid, partition: i32, mode: u32) -> Option<pg_sys::Oid> {
+    let mode = mode as pg_sys::LOCKMODE;
+    let relation = |shard: &LocalShard| shard.relation;
+    let shard = local_shard(table, partition, relation)?;
+    // SAFETY: the functions lock any OID, and invalidation messages may be accepted at any time in a transaction.
+    unsafe {
+        pg_sys::LockRelationOid(shard, mode);
+        accept_changes();
+        if local_shard(table, partition, relation) == Some(shard) {
+            return Some(shard);
+        }
+        pg_sys::UnlockRelationOid(shard, mode);
+    }
+    None
 }
 
 fn take_of<V, R>(

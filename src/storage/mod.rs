@@ -1,5 +1,5 @@
-//! How entities lie in PostgreSQL: tables, their rows, columns and indexes, and the statements and plans that read and write them.
-//! This storey stands between `engine` and `postgres`.
+//! How entities are stored in PostgreSQL: tables, their rows, columns and indexes, and the statements and plans that
+//! read and write them. This storey is between `engine` and `postgres`.
 
 pub mod arguments;
 pub mod batch_operation;
@@ -16,7 +16,7 @@ pub mod inlining;
 pub mod known;
 pub mod name;
 pub mod names;
-mod placement;
+pub mod placement;
 pub mod plan;
 pub mod planner;
 pub mod primary_key;
@@ -24,5 +24,7 @@ pub mod property_index;
 pub mod residual;
 pub mod result_set;
 pub mod row;
+mod shard_writes;
+mod shards;
 pub mod statement;
 pub mod table;

@@ -12,7 +12,7 @@ use crate::postgres::catalog;
 pub struct QualifiedName(Rc<str>);
 
 impl QualifiedName {
-    /// Makes the name of a relation that is stored so.
+    /// Makes the name of a relation from its stored name.
     pub fn new(name: Rc<str>) -> QualifiedName {
         QualifiedName(name)
     }

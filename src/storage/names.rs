@@ -1,7 +1,7 @@
 //! The names of the relations in `table_service_data`: no two differ in case only, and none is `Tables`.
 //!
-//! The event trigger `table_service_definitions` keeps it so, for every statement of every role. A lock on the name makes sessions take turns
-//! that want it at the same time: nobody has to wait who wants another one.
+//! The event trigger `table_service_definitions` enforces this for every statement of every role. Sessions that want
+//! the same name at the same time take turns, by a lock on the name. Sessions that want other names do not wait.
 
 use std::ffi::CString;
 
@@ -48,12 +48,12 @@ pub fn is_free(name: &str) -> bool {
     spellings_of(name).is_empty()
 }
 
-/// Takes a name until the end of the transaction, if no relation has it and no other session is about to give it to one. Nobody waits.
+/// Takes a name until the end of the transaction, if no relation has it and no session is about to use it.
 pub fn take(name: &str) -> bool {
     is_free(name) && lock(name, true) && is_free(name)
 }
 
-/// Returns the first name for which `test` holds: that with an empty suffix, or with the suffix `_1`, `_2` and so on.
+/// Returns the first name for which `test` holds: the name with an empty suffix, or with `_1`, `_2` and so on.
 pub fn numbered(name: impl Fn(&str) -> String, test: fn(&str) -> bool) -> String {
     let mut free = name("");
     let mut number: u64 = 0;
@@ -64,7 +64,7 @@ pub fn numbered(name: impl Fn(&str) -> String, test: fn(&str) -> bool) -> String
     free
 }
 
-/// Waits until no other transaction may give the name to a relation. It is kept until the end of this one.
+/// Waits until no other transaction may give the name to a relation. The name stays locked until the end of this one.
 pub fn wait_for(name: &str) {
     lock(name, false);
 }
@@ -72,7 +72,7 @@ pub fn wait_for(name: &str) {
 /// Locks a name in all its spellings. Returns whether it is locked.
 fn lock(name: &str, at_once: bool) -> bool {
     let [a, b, c, d, e, f, g, h, i, j, ..]: [u8; 16] = Md5::digest(fold(name)).into();
-    // An object of this database that only a name of this hash has. No other role can lock it but by giving a relation the name.
+    // An object of this database that belongs to this hash alone. Other roles lock it only by using the name.
     let tag = pg_sys::LOCKTAG {
         // SAFETY: it is a global of this process.
         locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
@@ -97,7 +97,7 @@ pub struct Named {
     pub is_table: bool,
 }
 
-/// Returns what a relation is in the schema with the name `table_service_data`, and what it was before this transaction.
+/// Returns the name and kind of a relation in the schema `table_service_data`, now and before this transaction.
 pub fn now_and_before(relation: pg_sys::Oid) -> [Option<Named>; 2] {
     let entity = catalog::entity_type();
     let named = |class: &pg_sys::FormData_pg_class| {
@@ -123,8 +123,8 @@ pub fn now_and_before(relation: pg_sys::Oid) -> [Option<Named>; 2] {
     [look(false), look(true)]
 }
 
-/// Refuses what a command has done to an object, if this transaction has thereby given a relation in `table_service_data` a name that
-/// it must not have, or has made a table of the service of one. Names that relations had before are left as they are otherwise.
+/// Refuses a command on an object, if it has given a relation in `table_service_data` a name that it must not have, or
+/// has made a relation with such a name a table of the service. Other names that relations had before are not checked.
 ///
 /// # Errors
 /// `TableAlreadyExists` for the name of another relation in any case, and `InvalidInput` for the reserved one.
@@ -134,7 +134,7 @@ pub fn refuse_taken(class: pg_sys::Oid, object: pg_sys::Oid) -> Result<(), Error
         let Some(Named { name, is_table }) = now else {
             continue;
         };
-        // A table of the service is found by its name. Another relation is not, so one that becomes such a table gets its name now.
+        // A table of the service is found by its name. Others are not, so a new one counts as named now.
         if before.is_some_and(|before| before.name == name && (before.is_table || !is_table)) {
             continue;
         }
@@ -157,7 +157,7 @@ pub fn is_taken_by(other: &str) -> Error {
     }
 }
 
-/// Returns the relations whose names a command on an object may have made: of a table, its indexes and sequences too.
+/// Returns the relations that a command on an object may have named: for a table, also its indexes and sequences.
 fn relations_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     // SAFETY: the functions take any OID. The list is NIL or one of OIDs, and is copied. The rows of `pg_index` are of this type.
     unsafe {

@@ -10,13 +10,10 @@ use pgrx::prelude::*;
 
 use super::name::QualifiedName;
 use super::statement::{IndexScan, Kind, Statement, has_many_keys};
-use crate::postgres::catalog;
 use crate::postgres::guarded::guarded;
 use crate::postgres::guc::{planning_for_keys, planning_for_many_keys};
-use crate::postgres::nodes::of_type;
-use crate::postgres::raised::while_running;
 use crate::postgres::spi::refused;
-use crate::postgres::types::value::Value;
+use crate::postgres::{Value, catalog, of_type, while_running};
 
 /// How many tables' plans a backend keeps.
 const TABLES_KEPT: usize = 128;
@@ -169,8 +166,8 @@ impl KeptPlan {
             .is_some_and(|plan| unsafe { top_node(plan.stmt_list).is_some_and(|top| (*top).type_ == node) })
     }
 
-    /// Returns whether the statement is planned each time, with its values. So is one of Citus, whose plan for all values makes another plan for
-    /// the shard each time that it runs, and keeps all of them.
+    /// Returns whether the statement is planned each time, with its values. So is a statement of Citus: its plan for
+    /// all values would make another plan for the shard in each run, and keep all of them.
     pub(super) fn needs_values(&self) -> bool {
         self.planned == StatementPlanning::EachTime || self.begins_with(pg_sys::NodeTag::T_CustomScan)
     }
@@ -214,10 +211,10 @@ pub(super) unsafe fn reads(statements: *mut pg_sys::List, indexes: &[pg_sys::Oid
 }
 
 /// # Safety
-/// The node must be NULL or that of a plan.
+/// The node must be NULL or a node of a plan.
 unsafe fn node_reads(node: *mut pg_sys::Plan, indexes: &[pg_sys::Oid]) -> bool {
     use pg_sys::NodeTag;
-    // SAFETY: a node is what its tag says. Its parts are nodes of the plan, NULL, or lists of nodes.
+    // SAFETY: a node has the type of its tag. Its parts are nodes of the plan, NULL, or lists of nodes.
     unsafe {
         let Some(plan) = node.as_ref() else { return false };
         let any = |list: *mut pg_sys::List| {
@@ -238,7 +235,7 @@ unsafe fn node_reads(node: *mut pg_sys::Plan, indexes: &[pg_sys::Oid]) -> bool {
         }
         let parts = match plan.type_ {
             NodeTag::T_BitmapAnd => (*node.cast::<pg_sys::BitmapAnd>()).bitmapplans,
-            // Without an index for one of its parts there is no such node.
+            // There is such a node only if each of its parts has an index.
             NodeTag::T_BitmapOr => (*node.cast::<pg_sys::BitmapOr>()).bitmapplans,
             NodeTag::T_Append => (*node.cast::<pg_sys::Append>()).appendplans,
             NodeTag::T_MergeAppend => (*node.cast::<pg_sys::MergeAppend>()).mergeplans,

@@ -8,19 +8,16 @@ use table_service_model::filter::{Key, Operator};
 use super::columns::ColumnNumbers;
 use super::indexes::property_in;
 use crate::postgres::btree::strategy;
-use crate::postgres::catalog;
-use crate::postgres::nodes::{elements, of_type};
-use crate::postgres::types::{PlannerRequestArg, PropertiesArg, TextArg};
-use crate::postgres::varlena;
+use crate::postgres::{PlannerRequestArg, PropertiesArg, TextArg, catalog, elements, of_type, varlena};
 
-/// A request for what stands in a plan for a call of `matches` whose filter is known when the query is planned.
+/// A request to simplify a call of `matches` with a filter that is known when the query is planned.
 pub struct SimplifyRequest<'p> {
     call: *mut pg_sys::FuncExpr,
     pub filter: TextArg<'p>,
     pub parameters: Option<PropertiesArg<'p>>,
     /// `None` if the entity is not the row of a table.
     pub on_row: Option<MatchesCall<'p>>,
-    /// Whether the call is sure to stand in the query's text, and not in an expression of an index.
+    /// Whether the call is certainly in the query's text, and not in an expression of an index.
     pub is_in_text: bool,
 }
 
@@ -30,7 +27,7 @@ pub struct TableRow<'p> {
     columns: ColumnNumbers,
 }
 
-/// A call of `matches` whose entity is the row of a table.
+/// A call of `matches` on the row of a table.
 pub struct MatchesCall<'p> {
     pub row: TableRow<'p>,
     /// The table. The planner has locked it.
@@ -39,10 +36,10 @@ pub struct MatchesCall<'p> {
     pub ends_early: bool,
 }
 
-/// Which conditions a call has that its filter implies.
+/// The conditions that a call already has because its filter implies them.
 ///
-/// The filter's location in the query's text says it. The planner may simplify a call again, and would add conditions
-/// without end. Nothing else uses negative locations but -1, which stands for none.
+/// The filter's location in the query's text says it. Otherwise the planner, which may simplify a call again, would add
+/// conditions without end. Nothing else uses negative locations except -1, which means none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Implied {
     /// Conditions on keys.
@@ -95,7 +92,7 @@ pub struct SelectivityRequest<'p> {
     pub table: Option<pg_sys::Oid>,
     /// Whether the call is one of `entity_passes`, which takes the columns of the entity.
     pub are_columns: bool,
-    /// Which conditions the call has. Their part is estimated by themselves.
+    /// Which conditions the call has. Their selectivity is estimated separately.
     pub has: Implied,
 }
 
@@ -104,14 +101,14 @@ impl<'p> Request<'p> {
     pub fn of(request: &'p PlannerRequestArg<'_>) -> Option<Request<'p>> {
         use pg_sys::NodeTag::{T_SupportRequestCost, T_SupportRequestSelectivity, T_SupportRequestSimplify};
         let request = request.node;
-        // SAFETY: PostgreSQL sends requests to a support function, which are nodes. A node is what its tag says, and the
-        // planner's request is its own to change. The call of a request has its arguments, and the constants live as long
-        // as the expression.
+        // SAFETY: PostgreSQL sends requests to a support function, which are nodes. A node has the type of its tag, and
+        // the planner lets its request be changed. The call of a request has its arguments, and the constants live as
+        // long as the expression.
         unsafe {
             if let Some(simplify) = of_type::<pg_sys::SupportRequestSimplify>(request, T_SupportRequestSimplify) {
                 let arguments = Arguments::of((*simplify.fcall).args, simplify.root)?;
-                // Without a query, an expression of an index is looked at, which stays as it is. From PostgreSQL 19 on it is
-                // looked at with a query too, when the tables of its text are gathered.
+                // Without a query, PostgreSQL simplifies an expression of an index, which stays as it is. From
+                // PostgreSQL 19 on it also does so with a query, when it gathers the tables of the query's text.
                 let root = simplify.root.as_ref()?;
                 if arguments.are_columns || arguments.has.is_some() {
                     return None;
@@ -152,12 +149,12 @@ impl<'p> Request<'p> {
 }
 
 impl SelectivityRequest<'_> {
-    /// Tells the planner what it cannot estimate of the conditions that the call implies, which stand behind it and so are
-    /// estimated after it.
+    /// Gives the planner the estimates that it cannot make for the conditions that the call implies. These follow the
+    /// call, so they are estimated after it.
     ///
-    /// - Which part of the entities has entries with `lower <= entry < upper`. The planner itself takes about seven bytes of a
-    ///   `bytea` for a number. The entries of one value differ behind them, so it would expect none.
-    /// - `are_keys_in_entries` says that all these entities have the keys too. The planner would take both for independent.
+    /// - Which part of the entities has entries with `lower <= entry < upper`. The planner itself uses only about seven
+    ///   bytes of a `bytea`. Entries of one value differ after them, so it would expect none.
+    /// - `are_keys_in_entries` says that all these entities have the keys. The planner takes both as independent.
     pub fn estimate_conditions(&self, estimate: Estimate<'_>, are_keys_in_entries: bool) {
         let (Some(row), Some(table)) = (self.row, self.table) else {
             return;
@@ -200,7 +197,7 @@ impl CostRequest<'_> {
     }
 }
 
-/// The arguments of a call of `matches`, or of `entity_passes`, whose filter is known when the query is planned.
+/// The arguments of a call of `matches`, or of `entity_passes`, with a filter that is known when the query is planned.
 struct Arguments<'p> {
     /// The entity, if it is the row of a table: the table and its variable, or one of its columns.
     row: Option<(pg_sys::Oid, &'p pg_sys::Var)>,
@@ -214,8 +211,8 @@ impl<'p> Arguments<'p> {
     /// # Safety
     /// The list must be the arguments of a call of `matches` or `entity_passes`, and `root` the planner's query, or NULL.
     unsafe fn of(arguments: *mut pg_sys::List, root: *mut pg_sys::PlannerInfo) -> Option<Arguments<'p>> {
-        // SAFETY: a node is what its tag says. The arguments of a call are a list of expressions, three for `matches` and five for
-        // `entity_passes`. The constants live as long as the expression.
+        // SAFETY: a node has the type of its tag. The arguments of a call are a list of expressions, three for
+        // `matches` and five for `entity_passes`. The constants live as long as the expression.
         unsafe {
             let constant = |node| of_type::<pg_sys::Const>(node, pg_sys::NodeTag::T_Const);
             let (row, filter, parameters, are_columns) = match *elements::<pg_sys::Node>(arguments).as_slice() {
@@ -247,8 +244,8 @@ unsafe fn estimate_pairs(
     estimate: Estimate<'_>,
 ) {
     use pg_sys::NodeTag::{T_BoolExpr, T_RestrictInfo};
-    // SAFETY: a node is what its tag says. The planner wraps each condition, and the parts of a disjunction, but not the
-    // conjunctions in it. The wraps are its own to change.
+    // SAFETY: a node has the type of its tag. The planner wraps each condition, and the parts of a disjunction, but not
+    // the conjunctions in it. Its wrappers may be changed.
     unsafe {
         for (number, &node) in conditions.iter().enumerate() {
             if let Some(conjunction) = of_type::<pg_sys::BoolExpr>(node, T_BoolExpr) {
@@ -281,7 +278,7 @@ unsafe fn estimate_pairs(
             };
             let (inner, is_null) = (pg_sys::JoinType::JOIN_INNER, pg_sys::NullTestType::IS_NULL);
             let nulls = pg_sys::nulltestsel(root, is_null, entry, 0, inner, std::ptr::null_mut());
-            // The planner adds up the two, less one and the NULLs, which both leave out.
+            // The planner adds the two, subtracts one, and adds the NULLs, which both leave out.
             for (node, estimate) in [(node, 1.0 - nulls), (next, part)] {
                 (*node.cast::<pg_sys::RestrictInfo>()).norm_selec = estimate;
             }
@@ -289,13 +286,13 @@ unsafe fn estimate_pairs(
     }
 }
 
-/// Sets the estimate of a condition if it compares a key with a constant, and stands nowhere in the query's text.
+/// Sets the estimate of a condition if it compares a key with a constant, and is not in the query's text.
 ///
 /// # Safety
 /// The node must be a condition of the planner's query.
 unsafe fn set_if_on_keys(condition: *mut pg_sys::Node, columns: ColumnNumbers, estimate: f64) {
     use pg_sys::NodeTag::{T_Const, T_OpExpr, T_RestrictInfo, T_Var};
-    // SAFETY: a node is what its tag says. The wrap of a condition is the planner's own to change.
+    // SAFETY: a node has the type of its tag. The planner's wrapper of a condition may be changed.
     unsafe {
         let is_on_keys = || {
             let info = of_type::<pg_sys::RestrictInfo>(condition, T_RestrictInfo)?;
@@ -316,7 +313,7 @@ unsafe fn set_if_on_keys(condition: *mut pg_sys::Node, columns: ColumnNumbers, e
 /// # Safety
 /// The node must be an expression.
 unsafe fn entry_and_bound<'p>(comparison: *mut pg_sys::Expr, function: u32) -> Option<(*mut pg_sys::Node, &'p [u8])> {
-    // SAFETY: a node is what its tag says. A constant of the type bytea that is not NULL has a datum of this type.
+    // SAFETY: a node has the type of its tag. A constant of the type bytea that is not NULL has a datum of this type.
     unsafe {
         let comparison = of_type::<pg_sys::OpExpr>(comparison.cast(), pg_sys::NodeTag::T_OpExpr)?;
         if comparison.opfuncid != pg_sys::Oid::from(function) {
@@ -352,7 +349,7 @@ pub(super) unsafe fn ends_early(root: *mut pg_sys::PlannerInfo) -> bool {
 /// # Safety
 /// The node must be an expression of the planner's query, which may be NULL.
 unsafe fn row<'p>(node: *mut pg_sys::Node, root: *mut pg_sys::PlannerInfo) -> Option<(pg_sys::Oid, &'p pg_sys::Var)> {
-    // SAFETY: a node is what its tag says. The rest is the caller's promise.
+    // SAFETY: a node has the type of its tag. The rest is the caller's promise.
     unsafe {
         // The row of a table of the service becomes an entity by this conversion.
         let entity = of_type::<pg_sys::ConvertRowtypeExpr>(node, pg_sys::NodeTag::T_ConvertRowtypeExpr)?;
@@ -368,7 +365,7 @@ unsafe fn column_of_row<'p>(
     node: *mut pg_sys::Node,
     root: *mut pg_sys::PlannerInfo,
 ) -> Option<(pg_sys::Oid, &'p pg_sys::Var)> {
-    // SAFETY: a node is what its tag says. The planner's query has a range table, in which the variables of its
+    // SAFETY: a node has the type of its tag. The planner's query has a range table, in which the variables of its
     // expressions count from 1.
     unsafe {
         let root = root.as_ref()?;
@@ -409,7 +406,7 @@ impl SimplifyRequest<'_> {
         pg_sys::Datum::from(call.0)
     }
 
-    /// Returns a copy of the call whose filter is changed.
+    /// Returns a copy of the call with a changed filter.
     fn copy(&self, change: impl Fn(*mut pg_sys::Const) -> *mut pg_sys::Node) -> Expression {
         // SAFETY: the call is that of the request, which is copied with its arguments. `Arguments` has found that the
         // second one is a constant.
@@ -432,7 +429,7 @@ impl SimplifyRequest<'_> {
 }
 
 impl<'p> TableRow<'p> {
-    /// Makes the row of a table from the variable that stands for it. Returns `None` if the table lacks a column of an entity.
+    /// Makes the row of a table from the variable of the row. Returns `None` if the table lacks a column of an entity.
     pub(super) fn new(row: &'p pg_sys::Var, table: pg_sys::Oid) -> Option<TableRow<'p>> {
         let columns = ColumnNumbers::of(table)?;
         Some(TableRow { row, columns })
@@ -510,7 +507,7 @@ impl<'p> TableRow<'p> {
     }
 }
 
-/// Returns the answer of a support function. NULL stands for none.
+/// Returns the answer of a support function. NULL means that there is none.
 pub fn answer(answer: Option<pg_sys::Datum>) -> pgrx::Internal {
     pgrx::Internal::from(Some(answer.unwrap_or(pg_sys::Datum::null())))
 }
@@ -525,15 +522,15 @@ pub fn any_of(conditions: &[Expression]) -> Expression {
     combined(pg_sys::BoolExprType::OR_EXPR, conditions)
 }
 
-/// The planner takes a conjunction apart once: it must not have another one in it. The same goes for disjunctions.
+/// The planner takes a conjunction apart once: it must not contain another one. The same goes for disjunctions.
 fn combined(operator: pg_sys::BoolExprType::Type, conditions: &[Expression]) -> Expression {
     if let [only] = conditions {
         return *only;
     }
     let mut parts = std::ptr::null_mut();
     for condition in conditions {
-        // SAFETY: a node is what its tag says. The arguments of a Boolean expression are a list of expressions, and both
-        // lists are of pointers.
+        // SAFETY: a node has the type of its tag. The arguments of a Boolean expression are a list of expressions, and
+        // both lists are of pointers.
         unsafe {
             parts = match of_type::<pg_sys::BoolExpr>(condition.0.cast(), pg_sys::NodeTag::T_BoolExpr) {
                 Some(nested) if nested.boolop == operator => pg_sys::list_concat(parts, nested.args),

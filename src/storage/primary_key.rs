@@ -1,13 +1,12 @@
-//! The index of a table's primary key, which finds rows by their keys. Only that of `create_table` is used: users may make a table of the
-//! service with another key, whose columns have other types.
+//! The index of a table's primary key, which finds rows by their keys. Only the primary key of `create_table` is used:
+//! users may make a table of the service with another key, with columns of other types.
 
 use pgrx::prelude::*;
-use table_service_model::filter::{Key, KeyRange, Operator};
+use table_service_model::KeyRange;
+use table_service_model::filter::{Key, Operator};
 
 use super::arguments::EntityKeys;
-use crate::postgres::btree::{Index, Scan, ScanCondition};
-use crate::postgres::relation::{Relation, Slot, with_relation};
-use crate::postgres::types::value::{Text, Value};
+use crate::postgres::{Index, Relation, Scan, ScanCondition, Slot, Text, Value, with_relation};
 
 /// The open index of a primary key.
 pub struct KeyIndex(Index);
@@ -25,7 +24,7 @@ pub fn primary_key(table: pg_sys::Oid) -> Option<pg_sys::Oid> {
 pub struct KeyConditions(Vec<(i16, Operator, Text)>);
 
 impl KeyConditions {
-    /// Returns the conditions that the keys in a range meet. Of several partitions whole ones may meet them.
+    /// Returns the conditions that the keys in a range meet. Of several partitions, whole partitions may meet them.
     pub fn of(range: &KeyRange) -> KeyConditions {
         let column = |key| match key {
             Key::Partition => 1,
@@ -39,7 +38,7 @@ impl KeyConditions {
         )
     }
 
-    /// Returns them for a scan of the index.
+    /// Returns the conditions for a scan of the index.
     pub fn get(&self) -> Vec<ScanCondition<'_>> {
         let conditions = self.0.iter();
         conditions
@@ -55,7 +54,7 @@ impl KeyIndex {
         index.has_our_keys().then_some(index)
     }
 
-    /// Does the same for rows that a snapshot of this transaction sees. Returns `None`, too, if the index lacks some of them.
+    /// Does the same for rows that this transaction's snapshots see. Also returns `None` if the index lacks some.
     pub fn open_for_snapshots(table: Relation<'_>, lock: u32) -> Option<KeyIndex> {
         KeyIndex::open(table, lock).filter(|index| index.0.is_complete())
     }
@@ -83,7 +82,7 @@ impl KeyIndex {
     /// Begins a scan of the rows with these keys that the snapshot sees.
     ///
     /// # Safety
-    /// It must be the index of this table. Both, the snapshot and the keys must outlive the scan.
+    /// It must be the index of this table. The index, the table, the snapshot and the keys must outlive the scan.
     pub unsafe fn versions(&self, table: Relation<'_>, snapshot: pg_sys::Snapshot, keys: EntityKeys<'_>) -> Scan {
         let mut conditions = [(1, keys.partition_key), (2, keys.row_key)]
             .map(|(column, key)| ScanCondition::new(column, Operator::Eq, Value::text(key)));
@@ -91,7 +90,7 @@ impl KeyIndex {
         unsafe { Scan::begin(table, &self.0, snapshot, &mut conditions) }
     }
 
-    /// Begins a scan of the rows that the snapshot sees and whose keys meet conditions, in the order of their keys.
+    /// Begins a scan, in key order, of the rows that the snapshot sees and that meet conditions on their keys.
     ///
     /// # Safety
     /// As for [`KeyIndex::versions`].

@@ -4,11 +4,8 @@ use std::ffi::{CStr, c_char, c_int};
 
 use pgrx::prelude::*;
 
-use crate::postgres::btree::{self, Index, ScanCondition};
 use crate::postgres::guarded::guarded;
-use crate::postgres::relation::{Relation, with_relation};
-use crate::postgres::snapshot::active_snapshot;
-use crate::postgres::varlena;
+use crate::postgres::{Index, Relation, ScanCondition, active_snapshot, btree, varlena, with_relation};
 
 /// Returns whether a relation is a partitioned table.
 pub fn is_partitioned(relation: pg_sys::Oid) -> bool {
@@ -16,7 +13,7 @@ pub fn is_partitioned(relation: pg_sys::Oid) -> bool {
     unsafe { pg_sys::get_rel_relkind(relation) == pg_sys::RELKIND_PARTITIONED_TABLE as c_char }
 }
 
-/// Returns how an index of a table is created while others read and write it. PostgreSQL cannot do that for a partitioned table.
+/// Returns the command that creates an index concurrently, which PostgreSQL cannot do for a partitioned table.
 pub fn concurrent_creation(table: pg_sys::Oid) -> &'static str {
     if is_partitioned(table) {
         "CREATE INDEX"
@@ -39,8 +36,8 @@ pub fn qualified_name(relation: pg_sys::Oid) -> Option<String> {
     }
 }
 
-/// Returns whether ANALYZE has collected statistics of an index's expression. Those of the index of a partitioned table
-/// are those of all its parts. The caller must have locked the table.
+/// Returns whether ANALYZE has collected statistics of an index's expression. The index of a partitioned table has them
+/// if the indexes of all its parts have them. The caller must have locked the table.
 pub fn has_statistics(table: pg_sys::Oid, index: pg_sys::Oid) -> bool {
     parts(table, index, pg_sys::AccessShareLock, Wait::Yes).is_some_and(|parts| {
         // SAFETY: a transaction is running. STATRELATTINH takes a relation, the number of a column, and whether the
@@ -97,18 +94,18 @@ pub fn part_between<'b>(index: pg_sys::Oid, bounds: impl Iterator<Item = [&'b [u
     }
 }
 
-/// Returns how many pages a table has. One with partitions has none itself. The caller must have locked the table.
+/// Returns how many pages a table has. A partitioned table has none itself. The caller must have locked the table.
 pub fn count_pages(table: pg_sys::Oid) -> usize {
     if is_partitioned(table) {
         return 0;
     }
-    // SAFETY: tables with rows of their own have files, those of a table access method too.
+    // SAFETY: tables with rows of their own have files, also with another table access method.
     with_relation(table, |relation| unsafe {
         pg_sys::RelationGetNumberOfBlocksInFork(relation.as_ptr(), pg_sys::ForkNumber::MAIN_FORKNUM) as usize
     })
 }
 
-/// Returns how many rows the planner thinks that a table has. The caller must have locked the table.
+/// Returns the planner's estimate of the number of a table's rows. The caller must have locked the table.
 pub fn estimate_rows(table: pg_sys::Oid) -> f64 {
     let (mut pages, mut rows, mut visible) = (0, 0.0, 0.0);
     // SAFETY: the relation is open. The function writes its three results.
@@ -130,11 +127,11 @@ pub fn can_count() -> bool {
     unsafe { pg_sys::ActiveSnapshotSet() }
 }
 
-/// Counts the entries of an index that meet conditions, up to a limit. It counts entries of rows that nobody sees any
-/// more, too. The caller must have locked the table, and made sure that the values have the types of the columns.
+/// Counts the entries of an index that meet conditions, up to a limit. It also counts the entries of rows that no
+/// transaction sees any more. The caller must have locked the table, and the values must have the types of the columns.
 ///
-/// The index of a partitioned table has no entries itself: those of its parts are counted. Returns the limit if a part
-/// has no such index.
+/// The index of a partitioned table has no entries itself: the entries of its parts are counted. Returns the limit if a
+/// part has no such index.
 pub fn count_entries(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
@@ -191,7 +188,7 @@ pub(super) fn parts(
     }
     let (mode, no_lock) = (lock as pg_sys::LOCKMODE, pg_sys::NoLock as pg_sys::LOCKMODE);
     let mut all = Vec::new();
-    // SAFETY: the description is that of the relation cache's entry, and it has as many OIDs as it says.
+    // SAFETY: the description belongs to the relation cache's entry, and has `nparts` OIDs.
     let children: Vec<pg_sys::Oid> = with_relation(table, |relation| unsafe {
         let description = &*pg_sys::RelationGetPartitionDesc(relation.as_ptr(), true);
         let count = usize::try_from(description.nparts).unwrap_or_default();

@@ -3,14 +3,10 @@
 
 use pgrx::prelude::*;
 use pgrx::{FromDatum, PgMemoryContexts};
-use table_service_model::entity::Entity;
-use table_service_model::filter::{Dialect, Filter, Predicate};
-use table_service_model::{Error, Properties, Ticks};
+use table_service_model::{Dialect, Entity, Error, Filter, Predicate, Properties, Ticks};
 
-use crate::postgres::call::{Call, call_argument};
-use crate::postgres::error::{OrRaise, raise};
-use crate::postgres::types::TextArg;
-use crate::postgres::varlena;
+use crate::postgres::call::call_argument;
+use crate::postgres::{Call, OrRaise, TextArg, raise, varlena};
 use crate::storage::row::{bag, broken};
 
 /// The call of a function with the arguments `properties table_service.properties, predicate bytea`. They are read here,
@@ -59,7 +55,7 @@ pub struct TestedEntity<'f>(Call<'f>);
 call_argument!(TestedEntity, TestedEntity);
 
 impl TestedEntity<'_> {
-    /// Returns whether the entity passes the filter, which is one of this dialect.
+    /// Returns whether the entity passes the filter, which is in this dialect.
     pub fn passes(mut self, dialect: Dialect) -> bool {
         // SAFETY: the function has these arguments.
         let (columns, filter) = unsafe {
@@ -101,8 +97,8 @@ fn passes([partition_key, row_key, timestamp, properties]: [pg_sys::Datum; 4], p
 /// The row in error messages. Its keys may not be among the arguments.
 const TESTED: &str = "that a filter is tested on";
 
-/// Returns an argument: a column of a row, or the predicate of the scan. Raises if it is NULL: in a scan the row is broken, in any other call
-/// the argument is.
+/// Returns an argument: a column of a row, or the predicate of the scan. Raises an error if it is NULL: about a broken
+/// row in a scan, and about the argument in any other call.
 ///
 /// # Safety
 /// The function must have an argument of this number, counted from zero.
@@ -120,7 +116,7 @@ unsafe fn argument(call: &Call<'_>, number: usize) -> pg_sys::Datum {
 
 /// Returns whether the expression of an argument is a column.
 fn is_column(call: &Call<'_>, number: usize) -> bool {
-    // SAFETY: a call has what its function is known by, and perhaps its expression, whose nodes are what their tags say.
+    // SAFETY: a call has the data of its function, and perhaps its expression. A node has the type of its tag.
     unsafe {
         let arguments = match (*(*call.info()).flinfo).fn_expr.cast::<pg_sys::FuncExpr>().as_ref() {
             Some(expression) if expression.xpr.type_ == pg_sys::NodeTag::T_FuncExpr => expression.args,
@@ -133,7 +129,7 @@ fn is_column(call: &Call<'_>, number: usize) -> bool {
     }
 }
 
-/// The predicate that a call site keeps, and what it was made from.
+/// The predicate that a call site keeps, and its source.
 struct Kept {
     source: Box<[u8]>,
     parameters: Option<Box<[u8]>>,
@@ -173,9 +169,9 @@ fn kept<'c>(
         dialect,
         predicate: make().or_raise(),
     };
-    // SAFETY: `flinfo` is that of the running function. Its `fn_extra` belongs to this module, so it is NULL or points to a
-    // `Kept`. The `Kept` lives in `fn_mcxt`, as long as the call site, and only this function replaces it. It does not while
-    // somebody has it: this is the only value that stands for the call.
+    // SAFETY: `flinfo` is that of the running function. Its `fn_extra` belongs to this module, so it is NULL or points
+    // to a `Kept`. The `Kept` lives in `fn_mcxt`, as long as the call site, and only this function replaces it. It does
+    // not do so while somebody has it: `call` is the only value for the call.
     unsafe {
         let site = (*call.info()).flinfo;
         let mut kept = (*site).fn_extra.cast::<Kept>();

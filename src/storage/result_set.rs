@@ -4,12 +4,12 @@ use std::cell::OnceCell;
 use std::marker::PhantomData;
 
 use pgrx::prelude::*;
-use table_service_model::projection::Projection;
+use table_service_model::Projection;
 
 use super::row::{Row, is_entity};
-use crate::postgres::call::{Call, does_not_fit, refuse};
+use crate::postgres::call::{does_not_fit, refuse};
 use crate::postgres::descriptor::types_of;
-use crate::postgres::types::value::{Bag, Value};
+use crate::postgres::{Bag, Call, Value};
 
 /// The rows that a function has returned so far.
 pub struct ResultSet<'f> {
@@ -44,7 +44,7 @@ impl<'f> ResultSet<'f> {
             if modes & pg_sys::SetFunctionReturnMode::SFRM_Materialize == 0 {
                 refuse("materialize mode required, but it is not allowed in this context");
             }
-            // Not so for a function with these columns.
+            // It is not NULL for a function with these columns.
             if (*info).expectedDesc.is_null() {
                 does_not_fit();
             }
@@ -133,8 +133,8 @@ impl<'f> ResultSet<'f> {
     /// moves all rows, so the result must be small.
     pub fn keep_last(&mut self) -> bool {
         let slot = self.slot();
-        // SAFETY: the context and both tuplestores outlive the call, and the slot has the columns of the result. PostgreSQL gets
-        // the new tuplestore in place of the old one.
+        // SAFETY: the context and both tuplestores outlive the call, and the slot has the columns of the result.
+        // PostgreSQL gets the new tuplestore instead of the old one.
         unsafe {
             let all = self.store;
             let count = pg_sys::tuplestore_tuple_count(all);
@@ -175,7 +175,7 @@ impl<'f> ResultSet<'f> {
             // SAFETY: the context and the descriptor outlive the call.
             unsafe {
                 let caller = pg_sys::MemoryContextSwitchTo(self.context);
-                // The slot would hold a descriptor that is counted longer than the caller lets it.
+                // The slot would hold a counted descriptor longer than the caller allows.
                 let descriptor = match (*self.descriptor).tdrefcount {
                     ..0 => self.descriptor,
                     _ => pg_sys::CreateTupleDescCopy(self.descriptor),
@@ -205,10 +205,10 @@ impl<'f> ResultSet<'f> {
     }
 }
 
-/// Makes an empty tuplestore in the current memory context, which PostgreSQL reads when the function has returned.
+/// Makes an empty tuplestore in the current memory context. PostgreSQL reads it when the function has returned.
 ///
 /// # Safety
-/// It must be that of a call that may return a tuplestore.
+/// `info` must belong to a call that may return a tuplestore.
 unsafe fn new_store(info: *mut pg_sys::ReturnSetInfo) -> *mut pg_sys::Tuplestorestate {
     // SAFETY: the caller's promise.
     unsafe {

@@ -4,17 +4,12 @@ use std::ffi::c_int;
 use std::marker::PhantomData;
 
 use pgrx::prelude::*;
-use table_service_model::entity::Entity;
-use table_service_model::filter::{Columns, Predicate};
-use table_service_model::{Error, Properties, Ticks};
+use table_service_model::filter::Columns;
+use table_service_model::{Entity, Error, Predicate, Properties, Ticks};
 
-use crate::postgres::catalog;
 use crate::postgres::descriptor::type_of;
-use crate::postgres::error::raise;
 use crate::postgres::guarded::without_guards;
-use crate::postgres::spi::Tuple;
-use crate::postgres::types::TextArg;
-use crate::postgres::varlena;
+use crate::postgres::{TextArg, Tuple, catalog, raise, varlena};
 
 without_guards! {
     // It runs for every row of a scan, and raises no error for columns that the row has.
@@ -229,7 +224,7 @@ pub fn broken(row: &str, how: &str) -> ! {
     })
 }
 
-/// Does the same as [`broken`], for a row whose keys are known.
+/// Does the same as [`broken`], for a row with known keys.
 pub fn broken_entity(partition_key: &str, row_key: &str, how: &str) -> ! {
     broken(&with_keys(partition_key, row_key), how)
 }
@@ -243,16 +238,10 @@ fn with_keys(partition_key: &str, row_key: &str) -> String {
 /// # Safety
 /// The descriptor must be valid.
 pub unsafe fn is_entity(descriptor: pg_sys::TupleDesc) -> bool {
-    let types = [
-        pg_sys::TEXTOID,
-        pg_sys::TEXTOID,
-        pg_sys::TIMESTAMPTZOID,
-        catalog::properties_type(),
-    ];
     // SAFETY: the descriptor is valid, and the columns are read only if there are at least four.
     unsafe {
         (*descriptor).natts >= 4
-            && types
+            && catalog::types_of_entity()
                 .into_iter()
                 .enumerate()
                 .all(|(column, type_oid)| type_of(descriptor, column) == type_oid)

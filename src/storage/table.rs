@@ -4,7 +4,6 @@
 //! of a Citus cluster, a distributed table is not `OF` a type, and is known by its columns. There is no second catalog.
 
 use std::ffi::CStr;
-use std::rc::Rc;
 
 use md5::{Digest, Md5};
 use pgrx::prelude::*;
@@ -14,38 +13,44 @@ use table_service_model::table_name::{self, Slips};
 use super::known::{self, KnownTable};
 use super::name::QualifiedName;
 use super::names;
-use crate::postgres::catalog;
+use super::placement::{Placement, Plain};
+use super::shards::Distributed;
 use crate::postgres::catalog_scan::scan;
 use crate::postgres::citus::{self, is_table};
-use crate::postgres::privileges;
-use crate::postgres::relation::{is_before_row, with_relation};
-use crate::postgres::spi::Rows;
+use crate::postgres::relation::is_before_row;
 use crate::postgres::types::name_bytes;
+use crate::postgres::{Relation, Rows, catalog, privileges, with_relation};
 
 /// A table of the service.
-pub struct Table {
-    oid: pg_sys::Oid,
-    name: QualifiedName,
-    pub(super) is_distributed: bool,
-}
+pub struct Table(KnownTable);
 
 impl Table {
-    fn new(table: KnownTable, name: Rc<str>) -> Table {
-        Table {
-            oid: table.oid,
-            name: QualifiedName::new(name),
-            is_distributed: table.is_distributed,
-        }
-    }
-
     /// Returns the OID.
     pub fn oid(&self) -> pg_sys::Oid {
-        self.oid
+        self.0.oid
     }
 
     /// Returns the name as it is stored.
     pub fn name(&self) -> &QualifiedName {
-        &self.name
+        &self.0.name
+    }
+
+    /// Returns whether Citus keeps the entities in shards. [`Table::placement`] has most of the differences.
+    pub fn is_distributed(&self) -> bool {
+        self.0.is_distributed
+    }
+
+    /// Returns where the entities are.
+    pub fn placement(&self) -> &'static dyn Placement {
+        match self.is_distributed() {
+            true => &Distributed,
+            false => &Plain,
+        }
+    }
+
+    /// Runs `f` with the relation, if it has the entities itself. The caller has locked the table.
+    pub fn with_relation<R>(&self, f: impl FnOnce(Relation<'_>) -> R) -> Option<R> {
+        (!self.is_distributed()).then(|| with_relation(self.oid(), f))
     }
 
     /// Returns the table with this OID, if it is a table of the service. The caller has named it in a statement, which has locked it.
@@ -67,7 +72,7 @@ impl Table {
 
     /// Returns whether a trigger or a rule may prevent an insert. The caller must have locked the table.
     pub fn may_suppress_inserts(&self) -> bool {
-        with_relation(self.oid, |relation| {
+        with_relation(self.oid(), |relation| {
             relation.has_rules() || relation.has_trigger(pg_sys::TRIGGER_TYPE_INSERT, is_before_row)
         })
     }
@@ -75,7 +80,7 @@ impl Table {
     /// Returns whether the caller may read or write entities of the table.
     pub fn has_any_right_to_entities(&self) -> bool {
         const RIGHTS: u32 = pg_sys::ACL_SELECT | pg_sys::ACL_INSERT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
-        privileges::has_any(self.oid, RIGHTS)
+        privileges::has_any(self.oid(), RIGHTS)
     }
 
     /// Finds the table with this name in any case, and locks it. It takes the lock of a statement that reads or writes
@@ -87,26 +92,26 @@ impl Table {
         Table::open_checked(name, lock, |_| {})
     }
 
-    /// Does what [`Table::open`] does, for the owner only. Others get PostgreSQL's own error (42501) before they wait for
-    /// the lock, because sessions that come later wait behind them.
+    /// Does the same as [`Table::open`], for the owner only. Others get PostgreSQL's own error (42501) before they wait
+    /// for the lock, because sessions that come later wait behind them.
     pub fn open_as_owner(name: &str, lock: TableLock) -> Result<Table, Error> {
-        Table::open_checked(name, lock, |table| privileges::require_owner(table.oid))
+        Table::open_checked(name, lock, |table| privileges::require_owner(table.oid()))
     }
 
-    /// Does what [`Table::open`] does with the lock of TRUNCATE, for callers that may truncate the table. Others get
+    /// Does the same as [`Table::open`] with the lock of TRUNCATE, for callers that may truncate the table. Others get
     /// PostgreSQL's own error (42501) before they wait for the lock, because sessions that come later wait behind them.
     pub fn open_to_truncate(name: &str) -> Result<Table, Error> {
         Table::open_checked(name, TableLock::Drop, |table| {
-            privileges::require(table.oid, pg_sys::ACL_TRUNCATE)
+            privileges::require(table.oid(), pg_sys::ACL_TRUNCATE)
         })
     }
 
-    /// Does what [`Table::open`] does with the lock of DROP TABLE, for callers that may drop the table. Others get PostgreSQL's own error
-    /// (42501) before they wait for the lock.
+    /// Does the same as [`Table::open`] with the lock of DROP TABLE, for callers that may drop the table. Others get
+    /// PostgreSQL's own error (42501) before they wait for the lock.
     pub fn open_to_drop(name: &str) -> Result<Table, Error> {
         Table::open_checked(name, TableLock::Drop, |table| {
             if !privileges::owns_schema(catalog::data_schema()) {
-                privileges::require_owner(table.oid);
+                privileges::require_owner(table.oid());
             }
         })
     }
@@ -122,15 +127,15 @@ impl Table {
             // the name up again.
             unsafe {
                 let before = pg_sys::SharedInvalidMessageCounter;
-                pg_sys::LockRelationOid(table.oid, mode);
+                pg_sys::LockRelationOid(table.oid(), mode);
                 if before == pg_sys::SharedInvalidMessageCounter {
                     return Ok(table);
                 }
                 // The table may have been renamed to another spelling.
-                if let Some(again) = Table::find(name)?.filter(|again| again.oid == table.oid) {
+                if let Some(again) = Table::find(name)?.filter(|again| again.oid() == table.oid()) {
                     return Ok(again);
                 }
-                pg_sys::UnlockRelationOid(table.oid, mode);
+                pg_sys::UnlockRelationOid(table.oid(), mode);
             }
         }
     }
@@ -139,52 +144,52 @@ impl Table {
     /// another lock, or has just renamed or dropped it.
     ///
     /// # Errors
-    /// As those of [`Table::open`].
+    /// Those of [`Table::open`].
     pub fn open_without_waiting(name: &str) -> Result<Option<Table>, Error> {
         table_name::check_form(name)?;
         let table = Table::find(name)?.ok_or_else(|| not_found(Error::TableNotFound, name))?;
         let locked = table.try_lock(TableLock::Write);
-        Ok(locked.filter(|locked| same_name(locked.name.name(), name)))
+        Ok(locked.filter(|locked| same_name(locked.name().name(), name)))
     }
 
     /// Locks the table if nobody has to wait for that. Returns it as it is now; `None` if somebody holds another lock, or if it is gone.
     pub fn try_lock(&self, lock: TableLock) -> Option<Table> {
         // SAFETY: the function locks any OID.
-        let is_locked = unsafe { pg_sys::ConditionalLockRelationOid(self.oid, lock.mode()) };
-        is_locked.then(|| table_by_oid(self.oid)).flatten()
+        let is_locked = unsafe { pg_sys::ConditionalLockRelationOid(self.oid(), lock.mode()) };
+        is_locked.then(|| table_by_oid(self.oid())).flatten()
     }
 
     /// Gives back a lock that [`Table::open`] took, before the transaction ends.
     pub fn unlock(&self, lock: TableLock) {
         // SAFETY: the caller holds the lock.
-        unsafe { pg_sys::UnlockRelationOid(self.oid, lock.mode()) };
+        unsafe { pg_sys::UnlockRelationOid(self.oid(), lock.mode()) };
     }
 
-    /// Locks this table again, whatever its name is by then.
+    /// Locks this table again, even if it was renamed.
     ///
     /// # Errors
     /// `TableNotFound` if it is gone.
     pub fn lock(&self, lock: TableLock) -> Result<Table, Error> {
         // SAFETY: the function locks any OID.
-        unsafe { pg_sys::LockRelationOid(self.oid, lock.mode()) };
-        table_by_oid(self.oid).ok_or_else(|| not_found(Error::TableNotFound, self.name.name()))
+        unsafe { pg_sys::LockRelationOid(self.oid(), lock.mode()) };
+        table_by_oid(self.oid()).ok_or_else(|| not_found(Error::TableNotFound, self.name().name()))
     }
 
     /// Finds the table with this name in any case, as the catalogs are now.
     ///
     /// # Errors
-    /// `AmbiguousTableName` if several tables have it. None of them is taken, whatever their spellings are.
+    /// `AmbiguousTableName` if several tables have it. None of them is taken, even if one has this spelling.
     pub fn find(name: &str) -> Result<Option<Table>, Error> {
         let look_up = || {
             let mut tables = names::spellings_of(name);
             tables.retain(|&(oid, _)| is_table(oid));
             match tables.as_slice() {
                 [] => Ok(None),
-                [(oid, stored)] => Ok(Some((stored.as_str().into(), known(*oid)))),
+                [(oid, stored)] => Ok(Some(known(*oid, stored.as_str()))),
                 [..] => Err(ambiguous(&tables)),
             }
         };
-        Ok(known::table(name, look_up)?.map(|(name, table)| Table::new(table, name)))
+        Ok(known::table(name, look_up)?.map(Table))
     }
 }
 
@@ -218,8 +223,8 @@ impl TableLock {
     }
 }
 
-/// Returns this error, which is that there is no table of this name, with the nearest name of a table whose entities the
-/// caller may read or write.
+/// Returns this error, which says that no table has this name. It adds the nearest name of a table with entities that
+/// the caller may read or write.
 pub fn not_found(error: Error, name: &str) -> Error {
     let (mut all, mut nearest) = (Slips::of(name), None);
     let each = |class: &pg_sys::FormData_pg_class| {
@@ -249,15 +254,16 @@ fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
         if name.is_null() {
             return None;
         }
-        CStr::from_ptr(name).to_str().ok()?.into()
+        CStr::from_ptr(name).to_str().ok()?
     };
-    is_table(oid).then(|| Table::new(known(oid), name))
+    is_table(oid).then(|| Table(known(oid, name)))
 }
 
-/// Returns what the catalogs say about a table of the service.
-fn known(oid: pg_sys::Oid) -> KnownTable {
+/// Returns the description of a table of the service from the catalogs.
+fn known(oid: pg_sys::Oid, name: &str) -> KnownTable {
     KnownTable {
         oid,
+        name: QualifiedName::new(name.into()),
         is_distributed: citus::is_distributed(oid),
     }
 }
@@ -272,12 +278,12 @@ pub fn same_name(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
 }
 
-/// The longest name that stays one of PostgreSQL's when Citus writes a shard's number behind it.
+/// The longest name that stays valid in PostgreSQL when Citus appends a shard's number.
 pub const SHARDED_NAME_BYTES: usize = 50;
 
-/// Returns a name for the primary key of a new table that people can read: `employees_pkey`, or `employees_pkey_1` and so on if
-/// somebody has given the name to something else, as PostgreSQL does. Of a long name it has a hash. The name is taken until the end of
-/// the transaction.
+/// Returns a name for the primary key of a new table that people can read: `employees_pkey`, or `employees_pkey_1` and
+/// so on if somebody has given the name to something else, as PostgreSQL does. A long name is replaced by its hash. The
+/// name is taken until the end of the transaction.
 pub fn free_primary_key_name(table: &str) -> String {
     let table = table_name::fold(table);
     let readable = format!("{table}_pkey");

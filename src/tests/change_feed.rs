@@ -1,4 +1,4 @@
-//! Change feeds: what happens to entities, in the order of commits.
+//! Change feeds: the changes of entities, in the order of commits.
 
 #[pgrx::pg_schema]
 mod tests {
@@ -38,7 +38,7 @@ mod tests {
     }
 }
 
-/// A feed tells what has committed, and a `#[pg_test]` never commits. So these tests are clients, with transactions of their own.
+/// A feed has only committed changes, and a `#[pg_test]` never commits. So these tests are clients, and commit.
 #[cfg(test)]
 mod client {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -6,7 +6,7 @@ mod tests {
 
     use crate::tests::support::{assert_refused, assert_rows, insert, run, table};
 
-    /// A table whose entities expire at the moment of their property `Until`: one has expired, one has not.
+    /// A table of entities that expire at the moment in their property `Until`: one has expired, one has not.
     fn sessions() {
         table("Sessions");
         run("SELECT set_expiry('Sessions', 'Until')");

@@ -1,4 +1,4 @@
-//! The filters of queries, and what queries read.
+//! The filters of queries, and the access classes of queries.
 
 #[pgrx::pg_schema]
 mod tests {

@@ -160,7 +160,7 @@ mod tests {
             "(SELECT count(*) FROM each_property(jsonb_build_object('a', repeat('x', 1000), 'b', i)))",
             "fails('SELECT insert_entity(''Employees'', ''p'', ''r'', ''{}'')')",
         ] {
-            // The memory that the last of so many calls leaves, while the statement still runs.
+            // The memory that the last of this many calls leaves, while the statement still runs.
             let memory_after = |calls: u32| -> i64 {
                 let memory = format!(
                     "SELECT max(CASE i WHEN {calls} THEN memory() END) FROM (SELECT i, {call} AS result FROM generate_series(1, {calls}) AS i OFFSET 0) AS c
@@ -197,7 +197,7 @@ mod tests {
         Spi::run(&sql).unwrap();
         // SAFETY: as above.
         unsafe { pg_sys::ExecutorStart_hook = None };
-        // The test's own statement counts too.
+        // The test's own statement also counts.
         STARTED.get() - 1
     }
 

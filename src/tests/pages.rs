@@ -1,4 +1,4 @@
-//! Pages of a query, and work on all that a filter selects.
+//! Pages of a query, and work on all entities that a filter selects.
 
 #[pgrx::pg_schema]
 mod tests {

@@ -1,4 +1,4 @@
-//! Patches: an entity is changed depending on what is stored, in one call.
+//! Patches: an entity is changed depending on its stored properties, in one call.
 
 #[pgrx::pg_schema]
 mod tests {

@@ -1,4 +1,4 @@
-//! Property indexes: filters on a property that read what they find, and no more.
+//! Property indexes: filters on a property that read only the entities that they find.
 
 #[pgrx::pg_schema]
 mod tests {

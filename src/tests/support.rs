@@ -1,13 +1,11 @@
-//! Statements in tests: what they return, and how they are refused.
+//! Statements in tests: their results, and their errors.
 
 use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use crate::postgres::raised::message;
-use crate::postgres::spi::connect;
-use crate::postgres::subtransaction::in_subtransaction;
+use crate::postgres::{connect, in_subtransaction, message};
 
 /// Returns the rows of a statement as psql prints them with `--tuples-only --no-align`: with `|` between the columns. NULL is `NULL`.
 pub fn rows(sql: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Tables: their names, their list, and what they are in PostgreSQL.
+//! Tables: their names, their list, and their form in PostgreSQL.
 
 #[pgrx::pg_schema]
 mod tests {

@@ -8,9 +8,7 @@ use pgrx::prelude::*;
 use table_service_model::{Ticks, Value as Edm};
 
 use super::super::results::EachProperty;
-use crate::postgres::call::Call;
-use crate::postgres::types::value::Text;
-use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::postgres::{Call, PropertiesArg, Text, TextArg};
 use crate::storage::result_set::ResultSet;
 
 /// Returns the Edm type of a property, such as `Edm.Int32`.

@@ -4,10 +4,9 @@ use pgrx::prelude::*;
 use table_service_model::edm::parse_double;
 use table_service_model::{Error, PropertiesBuilder, Value, json, key};
 
-use crate::postgres::clock::ticks_of;
-use crate::postgres::error::OrRaise;
-use crate::postgres::types::{
-    Column, ColumnValue, JsonArg, JsonOut, JsonbArg, JsonbOut, PropertiesArg, PropertiesOut, RecordArg, TextOut,
+use crate::postgres::{
+    Column, ColumnValue, JsonArg, JsonOut, JsonbArg, JsonbOut, OrRaise, PropertiesArg, PropertiesOut, RecordArg,
+    TextOut, ticks_of,
 };
 
 /// Casts a jsonb object in payload form to a bag.

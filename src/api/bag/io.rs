@@ -5,8 +5,7 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 use table_service_model::{Error, Properties, json};
 
-use crate::postgres::error::OrRaise;
-use crate::postgres::types::{CStringOut, MessageArg, ShellIn, ShellOut};
+use crate::postgres::{CStringOut, MessageArg, OrRaise, ShellIn, ShellOut};
 
 /// Reads the JSON payload form.
 #[pg_extern(immutable, strict, parallel_safe)]

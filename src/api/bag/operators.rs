@@ -5,9 +5,8 @@ use std::cmp::Ordering;
 use pgrx::prelude::*;
 use table_service_model::{Error, json};
 
-use crate::postgres::error::OrRaise;
 use crate::postgres::hash::{hash, hash_with_seed};
-use crate::postgres::types::{JsonbOut, PropertiesArg, PropertiesOut, TextArg, TextArrayArg, TextOut};
+use crate::postgres::{JsonbOut, OrRaise, PropertiesArg, PropertiesOut, TextArg, TextArrayArg, TextOut};
 
 /// `->`: returns a property's value as jsonb in payload form, or NULL if the property is absent.
 #[pg_extern(immutable, strict, parallel_safe)]
@@ -121,34 +120,18 @@ fn compare(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> Ordering {
     left.get().as_bytes().cmp(right.get().as_bytes())
 }
 
-#[pg_extern(immutable, strict, parallel_safe)]
-fn properties_eq(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> bool {
-    compare(left, right).is_eq()
+/// Makes the functions of the comparisons.
+macro_rules! comparisons {
+    ($($name:ident $holds:ident),*) => {$(
+        #[pg_extern(immutable, strict, parallel_safe)]
+        fn $name(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> bool {
+            compare(left, right).$holds()
+        }
+    )*};
 }
 
-#[pg_extern(immutable, strict, parallel_safe)]
-fn properties_ne(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> bool {
-    compare(left, right).is_ne()
-}
-
-#[pg_extern(immutable, strict, parallel_safe)]
-fn properties_lt(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> bool {
-    compare(left, right).is_lt()
-}
-
-#[pg_extern(immutable, strict, parallel_safe)]
-fn properties_le(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> bool {
-    compare(left, right).is_le()
-}
-
-#[pg_extern(immutable, strict, parallel_safe)]
-fn properties_gt(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> bool {
-    compare(left, right).is_gt()
-}
-
-#[pg_extern(immutable, strict, parallel_safe)]
-fn properties_ge(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> bool {
-    compare(left, right).is_ge()
+comparisons! {
+    properties_eq is_eq, properties_ne is_ne, properties_lt is_lt, properties_le is_le, properties_gt is_gt, properties_ge is_ge
 }
 
 #[pg_extern(immutable, strict, parallel_safe)]

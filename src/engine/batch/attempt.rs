@@ -4,16 +4,12 @@
 use std::collections::HashMap;
 
 use table_service_model::batch::{Action, Attempts, Operation, Undone};
-use table_service_model::entity::Entity;
-use table_service_model::etag::IfMatch;
-use table_service_model::{Error, Properties, PropertiesBuf, Ticks, key};
+use table_service_model::{Entity, Error, IfMatch, Properties, PropertiesBuf, Ticks, key};
 
 use super::order::{Looked, Run, Step, by_key, runs};
 use crate::engine::attempts::{ClockReading, InTheWay, not_inserted, remove_expired, suppressed};
 use crate::engine::write::with_primary_key;
-use crate::postgres::spi::{Connection, Rows, Tuple, connect};
-use crate::postgres::types::TextArg;
-use crate::postgres::types::value::{Array, Bag, Text, Value};
+use crate::postgres::{Array, Bag, Connection, Rows, Text, TextArg, Tuple, Value, connect};
 use crate::storage::arguments::KeyTexts;
 use crate::storage::direct;
 use crate::storage::expiry::Expiries;
@@ -108,7 +104,7 @@ impl<'a> BatchAttempt<'a> {
         }
     }
 
-    /// Looks which of the entities that operations may insert are stored, if statements of their own insert and change them.
+    /// Finds out which entities that operations may insert are stored, if separate statements insert and change them.
     fn look_first(&self, steps: &[Step<'a>]) -> Looked {
         let expires = !self.expiries.is_empty();
         let keys: Vec<_> = steps
@@ -193,7 +189,7 @@ impl<'a> BatchAttempt<'a> {
         Ok(())
     }
 
-    /// Inserts an entity where one has expired.
+    /// Inserts entities in place of expired ones.
     fn insert_over_expired(&mut self, run: &[Step<'a>]) -> Result<(), Failed> {
         for step in run {
             let keys = KeyTexts::new(self.partition_key.get(), step.row_key());
@@ -269,7 +265,7 @@ impl<'a> BatchAttempt<'a> {
                 for step in missing {
                     let alive = found.get(step.row_key()).filter(|found| !found.has_expired);
                     match alive.map(|found| found.timestamp) {
-                        // It was deleted after the look that came first.
+                        // The entity was deleted after the first look-up.
                         None if step.operation.may_insert() && !self.earlier.are_over(step.index) => {
                             return Err(Undone::Outdated(step.index).into());
                         }
@@ -290,7 +286,7 @@ impl<'a> BatchAttempt<'a> {
         })
     }
 
-    /// Inserts the entities of operations that may insert, which do not exist.
+    /// Inserts the missing entities of operations that may insert.
     fn create(&mut self, run: &[Step<'a>]) -> Result<(), Failed> {
         let (mut created, mut bags) = (Vec::new(), Vec::new());
         for &step in run {
@@ -321,8 +317,8 @@ impl<'a> BatchAttempt<'a> {
         Ok(())
     }
 
-    /// Checks the operations on locked entities, and writes these. Where locks do not last, it writes only those that still have the versions
-    /// that were locked.
+    /// Checks the operations on locked entities, and writes these. If locks do not last, it writes only entities that
+    /// still have the locked versions.
     fn write_locked(
         &mut self,
         spi: &Connection,
@@ -347,8 +343,8 @@ impl<'a> BatchAttempt<'a> {
             return Ok(());
         }
         let version = |step: &Step<'_>| locked.get(step.row_key()).map_or(0, |stored| stored.timestamp);
-        let keeps_locks = self.table.keeps_locks();
-        let versions = |steps: &[Step<'_>]| (!keeps_locks).then(|| Array::of_timestamps(steps.iter().map(version)));
+        let entities_stay = self.table.placement().entities_stay();
+        let versions = |steps: &[Step<'_>]| (!entities_stay).then(|| Array::of_timestamps(steps.iter().map(version)));
         let mut unwritten = Vec::new();
         if !replaced.is_empty() {
             let bags = bags.iter().map(PropertiesBuf::as_properties);
@@ -367,7 +363,7 @@ impl<'a> BatchAttempt<'a> {
         for step in unwritten {
             let version = (step.index, version(&step));
             // If the previous attempt failed with the same version, the shard has not moved.
-            if !keeps_locks && !self.earlier.have_seen(version) {
+            if !entities_stay && !self.earlier.have_seen(version) {
                 moved.push(version);
             } else {
                 self.fail(step.index, suppressed());
@@ -392,7 +388,7 @@ impl<'a> BatchAttempt<'a> {
     ) -> Result<Vec<Step<'a>>, Failed> {
         let stamp = ClockReading::after(self.latest);
         let (table, partition_key) = (self.table.name(), self.partition_key());
-        let rows = if write != WriteMany::Replace && !self.table.inserts_arrays() {
+        let rows = if write != WriteMany::Replace && !self.table.placement().inserts_arrays() {
             let keys = run.iter().map(|step| Text::new(step.row_key()));
             let rows: Vec<_> = keys.zip(bags.map(Bag::new)).collect();
             spi.run(table, &Statement::write_rows(write, partition_key, stamp.clock, &rows))

@@ -1,8 +1,8 @@
 //! Execution of entity group transactions: all operations on one partition succeed, or none.
 //!
-//! Rows are locked in key order, whatever the order of the operations, so that two batches cannot deadlock. To this end the operations are
-//! sorted by key, and each run of neighbours of one kind is one statement (`order`). Writes of other sessions can make an attempt
-//! (`attempt`) fail where the batch does not: then another one is made, by the law of [`Attempts`].
+//! Rows are locked in key order, for any order of the operations, so that two batches cannot deadlock. To this end the
+//! operations are sorted by key, and each run of neighbours of one kind is one statement (`order`). Writes of other
+//! sessions can make an attempt (`attempt`) fail although the batch does not. Then [`Attempts`] decides on the next.
 
 mod attempt;
 mod order;
@@ -13,11 +13,10 @@ use table_service_model::batch::{Action, Attempts, Batch, Operation};
 
 use self::attempt::{BatchAttempt, Failed, Timestamps};
 use super::attempts::ClockReading;
-use crate::postgres::raised::{has_sqlstate, rethrow};
-use crate::postgres::subtransaction::{has_room, in_subtransaction};
-use crate::postgres::types::TextArg;
-use crate::storage::direct::{self, Inserted, Inserter};
+use crate::postgres::{TextArg, has_room, has_sqlstate, in_subtransaction, rethrow};
+use crate::storage::direct::{self, Inserter};
 use crate::storage::expiry::Expiries;
+use crate::storage::placement::Written;
 use crate::storage::table::Table;
 
 /// Executes the operations of a batch: all of them, or none if one fails.
@@ -64,7 +63,7 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
         .collect();
     entities.sort_unstable_by_key(|&(row_key, _)| row_key);
     let stamp = ClockReading::new();
-    let inserter = Inserter::open(table, partition_key, Inserted::Many)?;
+    let inserter = Inserter::open(table, partition_key, Written::Many)?;
     let insert = || inserter.insert_many(partition_key, &entities, stamp.clock).ok_or(());
     match in_subtransaction(insert) {
         Ok(inserted) => inserted.ok()?,
@@ -72,7 +71,7 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
         Err(error) => rethrow(error),
     }
     drop(inserter);
-    // Direct access only inserts where the Timestamp can be written again in place.
+    // Direct access only inserts if the Timestamp can be written again in place.
     let settle = |operation: &Operation<'_>| {
         let settled = stamp.settle_key(table, partition_key, &operation.row_key, stamp.clock);
         settled.unwrap_or(stamp.clock)

@@ -10,17 +10,17 @@ use crate::storage::statement::UpdateMode;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Run {
     Insert,
-    /// An insert where an entity has expired, which is removed first.
+    /// An insert in place of an expired entity, which is removed first.
     InsertOverExpired,
     Upsert(UpdateMode),
     /// Operations on entities that exist: they are locked, and their new properties are made from the stored ones.
     Existing,
-    /// Such operations on entities that do not exist, which they insert.
+    /// Operations that insert entities that do not exist.
     New,
 }
 
-/// The findings of an attempt before its first lock: the RowKeys of stored entities that operations may insert, and whether
-/// these have expired. They decide the order of the locks. The entities under the locks decide what is written.
+/// The findings of an attempt before its first lock: the RowKeys of stored entities that operations may insert, and
+/// whether these have expired. They decide the order of the locks. The entities under the locks decide the writes.
 pub type Looked = HashMap<String, bool>;
 
 /// One operation and its index in the batch.
@@ -36,8 +36,8 @@ impl<'a> Step<'a> {
         &self.operation.row_key
     }
 
-    /// Returns whether a look at the stored entity decides which run this belongs to. `expires` says whether entities may expire: the
-    /// stored one may have.
+    /// Returns whether a look at the stored entity decides which run this belongs to. `expires` says whether entities
+    /// may expire: the stored one may have expired.
     pub fn needs_look(&self, expires: bool) -> bool {
         self.operation.may_insert() && (expires || self.operation.action.is_conditional())
     }

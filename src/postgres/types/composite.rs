@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use super::value::Value;
 use crate::postgres::descriptor::type_of;
 
-/// Makes a datum of a composite type in the current memory context. `None` stands for NULL.
+/// Makes a datum of a composite type in the current memory context. `None` means NULL.
 ///
 /// Raises `datatype_mismatch` if the number or the types of the values are not those of the attributes.
 pub fn composite<const N: usize>(type_oid: pg_sys::Oid, values: [Option<Value<'_>>; N]) -> pg_sys::Datum {

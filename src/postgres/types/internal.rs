@@ -23,7 +23,7 @@ argument!(MessageArg, datum => {
 });
 
 impl<'a> MessageArg<'a> {
-    /// Returns what is left of the message.
+    /// Returns the rest of the message.
     pub fn rest(self) -> &'a [u8] {
         // SAFETY: PostgreSQL calls a receive function with a StringInfo, which outlives the call. `pq_getmsgbytes` checks
         // that the message has `length` more bytes.

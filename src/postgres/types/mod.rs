@@ -28,8 +28,8 @@ pub use regclass::RegClass;
 pub use text::{CStringOut, TextArg, TextArrayArg, TextOut, name_bytes};
 pub use trigger::TriggerRow;
 
-/// Returns an argument of variable length, which is not unpacked yet. Raises an error if it is longer than any argument needs to be: what
-/// reads it does not look at interrupts.
+/// Returns an argument of variable length, which is not unpacked yet. Raises an error if it is longer than any argument
+/// needs to be: its readers do not check for interrupts.
 ///
 /// # Safety
 /// `datum` must be a varlena that is not NULL.
@@ -43,30 +43,36 @@ unsafe fn within_limit(datum: pg_sys::Datum) -> pg_sys::Datum {
     datum
 }
 
+/// Says how the declaration of a function names a Rust type as an argument and as a result.
+macro_rules! declaration {
+    ($rust:ty, $origin:ident, $argument:expr, $result:expr) => {
+        const _: () = {
+            use ::pgrx::pgrx_sql_entity_graph::metadata::*;
+
+            // SAFETY: the conversions of the Rust type read and make values of exactly this SQL type. One that the declaration
+            // leaves out is none.
+            unsafe impl SqlTranslatable for $rust {
+                const TYPE_IDENT: &'static str = ::pgrx::pgrx_resolved_type!($rust);
+                const TYPE_ORIGIN: TypeOrigin = TypeOrigin::$origin;
+                const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = $argument;
+                const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One($result));
+            }
+        };
+    };
+}
+
 /// Declares the SQL type of a Rust type.
 macro_rules! sql_type {
     ($rust:ty, $sql:literal) => {
         $crate::postgres::types::sql_type!($rust, $sql, ThisExtension);
     };
     ($rust:ty, $sql:literal, $origin:ident) => {
-        // SAFETY: the conversions of the Rust type read and make values of exactly this SQL type.
-        unsafe impl ::pgrx::pgrx_sql_entity_graph::metadata::SqlTranslatable for $rust {
-            const TYPE_IDENT: &'static str = ::pgrx::pgrx_resolved_type!($rust);
-            const TYPE_ORIGIN: ::pgrx::pgrx_sql_entity_graph::metadata::TypeOrigin =
-                ::pgrx::pgrx_sql_entity_graph::metadata::TypeOrigin::$origin;
-            const ARGUMENT_SQL: Result<
-                ::pgrx::pgrx_sql_entity_graph::metadata::SqlMappingRef,
-                ::pgrx::pgrx_sql_entity_graph::metadata::ArgumentError,
-            > = Ok(::pgrx::pgrx_sql_entity_graph::metadata::SqlMappingRef::literal(
-                $sql,
-            ));
-            const RETURN_SQL: Result<
-                ::pgrx::pgrx_sql_entity_graph::metadata::ReturnsRef,
-                ::pgrx::pgrx_sql_entity_graph::metadata::ReturnsError,
-            > = Ok(::pgrx::pgrx_sql_entity_graph::metadata::ReturnsRef::One(
-                ::pgrx::pgrx_sql_entity_graph::metadata::SqlMappingRef::literal($sql),
-            ));
-        }
+        $crate::postgres::types::declaration!(
+            $rust,
+            $origin,
+            Ok(SqlMappingRef::literal($sql)),
+            SqlMappingRef::literal($sql)
+        );
     };
 }
 
@@ -123,4 +129,4 @@ macro_rules! result {
     };
 }
 
-pub(crate) use {argument, external_sql_type, result, sql_type};
+pub(crate) use {argument, declaration, external_sql_type, result, sql_type};

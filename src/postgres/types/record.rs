@@ -37,7 +37,7 @@ pub struct Deformed<'a> {
 }
 
 impl Deformed<'_> {
-    /// Returns a column, counted from zero. `None` stands for NULL.
+    /// Returns a column, counted from zero. `None` means NULL.
     pub fn value(&self, column: usize) -> Option<pg_sys::Datum> {
         match self.nulls.get(column) {
             Some(false) => self.values.get(column).copied(),
@@ -74,7 +74,7 @@ pub enum ColumnValue<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// Returns the value, or `None` for NULL. Raises what the output function of the type raises.
+    /// Returns the value, or `None` for NULL. Raises the errors of the type's output function.
     pub fn value(&self) -> Option<ColumnValue<'a>> {
         let datum = self.value?;
         // SAFETY: the datum is not NULL and of the column's type. A domain's values are represented like those of its

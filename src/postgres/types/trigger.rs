@@ -1,11 +1,8 @@
 //! `trigger`: the pseudo-type that trigger functions return.
 
-use pgrx::pgrx_sql_entity_graph::metadata::{
-    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
-};
 use pgrx::prelude::*;
 
-use super::result;
+use super::{declaration, result};
 
 /// The result of a trigger function: the row to write.
 pub struct TriggerRow(pg_sys::Datum);
@@ -20,12 +17,11 @@ impl TriggerRow {
     }
 }
 
-// SAFETY: `trigger` is the pseudo-type that PostgreSQL expects of trigger functions, and it is no argument type.
-unsafe impl SqlTranslatable for TriggerRow {
-    const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!(TriggerRow);
-    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
-    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Err(ArgumentError::Datum);
-    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("trigger")));
-}
-
+// It is no argument type.
+declaration!(
+    TriggerRow,
+    External,
+    Err(ArgumentError::Datum),
+    SqlMappingRef::literal("trigger")
+);
 result!(TriggerRow, this => this.0);

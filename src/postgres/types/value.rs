@@ -35,39 +35,9 @@ impl<'a> Value<'a> {
         self.type_oid
     }
 
-    /// Makes a boolean.
-    pub fn boolean(value: bool) -> Value<'a> {
-        Value::new(value.into(), pg_sys::BOOLOID)
-    }
-
-    /// Makes an integer.
-    pub fn int4(n: i32) -> Value<'a> {
-        Value::new(n.into(), pg_sys::INT4OID)
-    }
-
-    /// Makes a bigint.
-    pub fn int8(n: i64) -> Value<'a> {
-        Value::new(n.into(), pg_sys::INT8OID)
-    }
-
-    /// From microseconds since 2000-01-01.
-    pub fn timestamptz(micros: i64) -> Value<'a> {
-        Value::new(micros.into(), pg_sys::TIMESTAMPTZOID)
-    }
-
     /// Makes an interval.
     pub fn interval(interval: &'a pg_sys::Interval) -> Value<'a> {
         Value::new(pg_sys::Datum::from(std::ptr::from_ref(interval)), pg_sys::INTERVALOID)
-    }
-
-    /// Makes an OID.
-    pub fn oid(oid: pg_sys::Oid) -> Value<'a> {
-        Value::new(oid.into(), pg_sys::OIDOID)
-    }
-
-    /// Makes a regclass.
-    pub fn regclass(oid: pg_sys::Oid) -> Value<'a> {
-        Value::new(oid.into(), pg_sys::REGCLASSOID)
     }
 
     /// Makes a text.
@@ -84,6 +54,33 @@ impl<'a> Value<'a> {
     pub fn bytea(bytes: &'a Varlena) -> Value<'a> {
         Value::new(bytes.datum(), pg_sys::BYTEAOID)
     }
+}
+
+/// Makes constructors of values that PostgreSQL passes by value.
+macro_rules! by_value {
+    ($($(#[$doc:meta])* $name:ident($rust:ty) $type_oid:ident;)*) => {
+        impl<'a> Value<'a> {
+            $($(#[$doc])*
+            pub fn $name(value: $rust) -> Value<'a> {
+                Value::new(value.into(), pg_sys::$type_oid)
+            })*
+        }
+    };
+}
+
+by_value! {
+    /// Makes a boolean.
+    boolean(bool) BOOLOID;
+    /// Makes an integer.
+    int4(i32) INT4OID;
+    /// Makes a bigint.
+    int8(i64) INT8OID;
+    /// From microseconds since 2000-01-01.
+    timestamptz(i64) TIMESTAMPTZOID;
+    /// Makes an OID.
+    oid(pg_sys::Oid) OIDOID;
+    /// Makes a regclass.
+    regclass(pg_sys::Oid) REGCLASSOID;
 }
 
 /// A text that Rust owns, as a varlena.
@@ -188,7 +185,7 @@ impl Array {
         }
     }
 
-    /// Begins an array of so many elements, which come next.
+    /// Begins an array of this many elements, which come next.
     fn builder(element: pg_sys::Oid, count: usize) -> Builder {
         let count = i32::try_from(count).unwrap_or(i32::MAX);
         let mut builder = Builder::new(size_of::<pg_sys::ArrayType>());

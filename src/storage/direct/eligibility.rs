@@ -2,27 +2,26 @@
 
 use std::ffi::{CStr, c_char};
 
+use memchr::memchr_iter;
 use pgrx::prelude::*;
 use table_service_model::Properties;
 
 use super::index_entries::WrittenIndexes;
-use crate::postgres::catalog::{self, OwnObjects};
 use crate::postgres::privileges::{has_all, has_all_and_usage, has_policies};
-use crate::postgres::relation::{OpenTable, Relation, is_before_row, with_relation};
-use crate::postgres::settings;
-use crate::postgres::spi::connect;
-use crate::postgres::types::PropertiesArg;
-use crate::postgres::types::value::{Bag, Text};
+use crate::postgres::relation::is_before_row;
+use crate::postgres::{
+    Bag, OpenTable, OwnObjects, PropertiesArg, Relation, Text, catalog, connect, settings, with_relation,
+};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::row::is_entity;
 use crate::storage::statement::Statement;
 use crate::storage::table::Table;
 
-/// One kind of direct access: its needs, and the statement for which it stands.
+/// One kind of direct access: its requirements, and the statement that it replaces.
 pub(super) struct Access {
     /// The privileges on the whole table.
     pub rights: u32,
-    /// Returns whether the table has nothing that changes what the statement does.
+    /// Returns whether nothing in the table changes the effect of the statement.
     pub is_plain: fn(Relation<'_>, &OwnObjects) -> bool,
     pub statement: for<'a> fn(EntityKeys<'a>, PropertiesArg<'a>) -> Statement<'a>,
     /// The top node of a plan of the statement that reads or writes the table itself.
@@ -36,7 +35,7 @@ impl Access {
         let own = catalog::own_objects();
         // SAFETY: the hook is a global of this process, which has one thread.
         let asks_others = unsafe { pg_sys::ExecutorCheckPerms_hook }.is_some();
-        // Without the privileges on the whole table a statement raises, or finds that privileges on columns suffice.
+        // Without the privileges on the whole table a statement raises an error, or privileges on columns suffice.
         let is_allowed = || !asks_others && has_all_and_usage(table.oid(), self.rights, own.data_schema);
         if !settings::direct_access() || !is_allowed() {
             return None;
@@ -54,8 +53,8 @@ impl Access {
         ((self.is_plain)(relation.get(), &own) && self.is_planned_plainly(table)).then_some(relation)
     }
 
-    /// Returns whether a plan of the statement would read or write this table itself, or have Citus do so with a distributed table. A library
-    /// that replaces the planner may plan otherwise.
+    /// Returns whether the plan of the statement reads or writes this table itself, or lets Citus do so for a
+    /// distributed table. A library that replaces the planner may make another plan.
     fn is_planned_plainly(&self, table: &Table) -> bool {
         // SAFETY: the hook is a global of this process, which has one thread.
         if unsafe { pg_sys::planner_hook }.is_none() {
@@ -68,10 +67,7 @@ impl Access {
             row_key: key.arg(),
         };
         let statement = (self.statement)(keys, bag.arg());
-        let node = match table.is_distributed() {
-            true => pg_sys::NodeTag::T_CustomScan,
-            false => self.node,
-        };
+        let node = table.placement().top_node(self.node);
         connect(|spi| spi.is_planned_as(table.name(), &statement, node))
     }
 }
@@ -124,7 +120,7 @@ fn has_only_stored_columns(relation: Relation<'_>) -> bool {
     })
 }
 
-/// Returns whether the table has no CHECK constraint but that of `create_table`.
+/// Returns whether the table has no CHECK constraint except the one that `create_table` makes.
 pub(super) fn has_only_our_check(relation: Relation<'_>, own: &OwnObjects) -> bool {
     relation.constraints().is_none_or(|constraints| {
         // SAFETY: `check` has `num_check` elements, and it is read only if that is 1.
@@ -132,27 +128,29 @@ pub(super) fn has_only_our_check(relation: Relation<'_>, own: &OwnObjects) -> bo
     })
 }
 
-/// Returns whether a CHECK constraint calls the extension's function.
+/// Returns whether a CHECK constraint only calls the extension's function, with columns.
 ///
 /// # Safety
-/// It must be one of an open relation.
+/// The constraint must belong to an open relation.
 unsafe fn is_ours(check: &pg_sys::ConstrCheck, own: &OwnObjects) -> bool {
     // SAFETY: `ccbin` is a C string: the expression as text, which begins with the function that is called.
     let expression = unsafe { CStr::from_ptr(check.ccbin) }.to_bytes();
     let rest = expression.strip_prefix(b"{FUNCEXPR :funcid ").unwrap_or_default();
     let digits = rest.split(|&byte| byte == b' ').next().unwrap_or_default();
-    std::str::from_utf8(digits).is_ok_and(|oid| oid.parse() == Ok(own.check_function.to_u32()))
+    let is_called = std::str::from_utf8(digits).is_ok_and(|oid| oid.parse() == Ok(own.check_function.to_u32()));
+    // The call and its four arguments are nodes without others in them. Code of users could be in one.
+    is_called && memchr_iter(b'{', expression).count() == 5
 }
 
-/// Returns whether no trigger fires on UPDATE that does more than set the Timestamp.
+/// Returns whether no trigger on UPDATE does more than set the Timestamp.
 pub(super) fn has_only_our_trigger(relation: Relation<'_>, own: &OwnObjects) -> bool {
     !relation.has_trigger(pg_sys::TRIGGER_TYPE_UPDATE, |trigger| {
         trigger.tgfoid != own.trigger_function || !is_before_row(trigger)
     })
 }
 
-/// Returns whether a write of a table that the caller has locked may run code of users, or work of Citus: through a
-/// trigger, a constraint, an index, a policy, a rule or a foreign key.
+/// Returns whether a write to a table may run code of users or of Citus, through a trigger, a constraint, an index, a
+/// policy, a rule or a foreign key. The caller has locked the table.
 pub fn runs_code_of_users(table: &Table) -> bool {
     const WRITES: u32 = pg_sys::TRIGGER_TYPE_INSERT | pg_sys::TRIGGER_TYPE_UPDATE | pg_sys::TRIGGER_TYPE_DELETE;
     let own = catalog::own_objects();
@@ -168,8 +166,8 @@ pub fn runs_code_of_users(table: &Table) -> bool {
     !table.with_relation(is_plain).unwrap_or(false)
 }
 
-/// Returns whether an entity can be changed after its insert as if it had been inserted so: no trigger fires on INSERT, and
-/// subscribers of a publication can apply the change.
+/// Returns whether a change of an entity after its insert has the same result as an insert of the changed entity: no
+/// trigger fires on INSERT, and subscribers of a publication can apply the change.
 pub(super) fn is_changeable_after_insert(relation: Relation<'_>) -> bool {
     let has_identity = relation.class().relreplident != pg_sys::REPLICA_IDENTITY_NOTHING as c_char;
     has_identity && !relation.has_triggers(pg_sys::TRIGGER_TYPE_INSERT)

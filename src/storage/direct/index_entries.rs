@@ -3,14 +3,10 @@
 use std::rc::Rc;
 
 use pgrx::prelude::*;
-use table_service_model::expiry::Expiry;
-use table_service_model::{Error, Properties, property_index};
+use table_service_model::{Error, Expiry, Properties, property_index};
 
-use crate::postgres::btree::Index;
 use crate::postgres::guarded::guarded;
-use crate::postgres::relation::Relation;
-use crate::postgres::types::{PropertiesArg, TextArg};
-use crate::postgres::varlena::Varlena;
+use crate::postgres::{Index, PropertiesArg, Relation, TextArg, Varlena};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::contract;
 use crate::storage::indexes::of_table;
@@ -19,13 +15,13 @@ use crate::storage::primary_key::KeyIndex;
 /// The open indexes of a table to which a write adds entries.
 pub(super) struct WrittenIndexes {
     pub(super) keys: KeyIndex,
-    /// Those but the primary key's.
+    /// All of them except the primary key's.
     others: Vec<(Index, Entry)>,
 }
 
 impl WrittenIndexes {
-    /// Opens the indexes of a table that the caller has locked. Returns `None` if it has others than the primary key of `create_table`,
-    /// property indexes and expiry indexes.
+    /// Opens the indexes of a table that the caller has locked. Returns `None` if it has any index except the primary
+    /// key of `create_table`, property indexes and expiry indexes.
     pub(super) fn open(table: Relation<'_>) -> Option<WrittenIndexes> {
         let keys = KeyIndex::open_for_snapshots(table, pg_sys::RowExclusiveLock)?;
         let others = other_indexes(table)?;
@@ -36,8 +32,8 @@ impl WrittenIndexes {
     /// Before that it waits for a transaction that is inserting or deleting such a row.
     ///
     /// # Safety
-    /// It must be the table of these indexes, with the columns of an entity, and each slot must hold a row that was just written, with its
-    /// position.
+    /// `table` must be the table of these indexes, with the columns of an entity, and each slot must hold a row that
+    /// was just written, with its position.
     pub(super) unsafe fn add(&self, table: Relation<'_>, slots: &[*mut pg_sys::TupleTableSlot], is_update: bool) {
         let (table, index) = (table.as_ptr(), self.keys.as_ptr());
         // SAFETY: the index's columns are the first two of the table, so a slot's first two values are those of the
@@ -135,13 +131,13 @@ enum Entry {
     Expiry(Expiry),
 }
 
-/// Returns whether entries can be added to all indexes of a table, as [`WrittenIndexes`] does. The caller has locked it.
+/// Returns whether [`WrittenIndexes`] can add entries to all indexes of a table. The caller has locked the table.
 pub(super) fn are_known(table: Relation<'_>) -> bool {
     other_indexes(table).is_some()
 }
 
-/// Opens the indexes but the primary key's to which a write adds entries. Returns `None` if one of them is neither a property index nor an
-/// expiry index, or is one that needs more than its entry.
+/// Opens the indexes to which a write adds entries, except the primary key's. Returns `None` if one of them is neither
+/// a property index nor an expiry index, or needs more than its entry.
 fn other_indexes(table: Relation<'_>) -> Option<Vec<(Index, Entry)>> {
     let others = table.count_indexes().saturating_sub(1);
     if others == 0 {
@@ -169,7 +165,7 @@ fn entry_insertion<F>(insert: Option<F>) -> F {
     insert
 }
 
-/// Checks what the CHECK constraint of a table checks.
+/// Checks the rules of the table's CHECK constraint.
 pub(super) fn check(keys: EntityKeys<'_>, timestamp: i64, properties: Properties<'_>) -> Result<(), Error> {
     contract::check(keys.partition_key.get(), keys.row_key.get(), timestamp, properties)
 }
@@ -177,7 +173,7 @@ pub(super) fn check(keys: EntityKeys<'_>, timestamp: i64, properties: Properties
 /// Makes the slot of a row to write.
 ///
 /// # Safety
-/// The descriptor must be that of a table with the columns of an entity, and the values must have their types.
+/// The descriptor must describe a table with the columns of an entity, and the values must have their types.
 pub(super) unsafe fn new_version(
     descriptor: pg_sys::TupleDesc,
     values: [pg_sys::Datum; 4],

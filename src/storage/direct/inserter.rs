@@ -8,15 +8,13 @@ use table_service_model::{Error, Properties};
 use super::eligibility::{Access, has_only_our_check, is_changeable_after_insert, is_whole};
 use super::index_entries::{WrittenIndexes, check, new_version};
 use crate::postgres::guarded::guarded;
-use crate::postgres::memory::new_context;
-use crate::postgres::raised::{caught, has_sqlstate, rethrow};
-use crate::postgres::relation::OpenTable;
-use crate::postgres::spi::connect;
-use crate::postgres::types::value::{Bag, Text};
-use crate::postgres::types::{PropertiesArg, TextArg};
-use crate::postgres::varlena::Varlenas;
+use crate::postgres::relation::is_locked_to_write;
+use crate::postgres::{
+    Bag, OpenTable, PropertiesArg, Text, TextArg, Varlenas, caught, connect, has_sqlstate, new_context, rethrow,
+};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::contract;
+use crate::storage::placement::Written;
 use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::Table;
 
@@ -27,18 +25,9 @@ pub struct Inserter<'t> {
     table: &'t Table,
 }
 
-/// The entities that are to be inserted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inserted {
-    /// One entity.
-    One,
-    /// Those of a batch.
-    Many,
-}
-
 impl<'t> Inserter<'t> {
     /// Opens a table that the caller has locked, to insert entities of a partition. Returns `None` if only a statement can do the work.
-    pub fn open(table: &'t Table, partition_key: TextArg<'_>, inserted: Inserted) -> Option<Inserter<'t>> {
+    pub fn open(table: &'t Table, partition_key: TextArg<'_>, written: Written) -> Option<Inserter<'t>> {
         const ACCESS: Access = Access {
             rights: pg_sys::ACL_INSERT,
             is_plain: |relation, own| {
@@ -47,10 +36,8 @@ impl<'t> Inserter<'t> {
             statement: |keys, bag| Statement::of_entity(Kind::Insert, keys, 0, bag),
             node: pg_sys::NodeTag::T_ModifyTable,
         };
-        let relation = ACCESS.open(table, || match inserted {
-            Inserted::One => table.relation_to_write(partition_key),
-            Inserted::Many => table.relation_of(Some(partition_key)),
-        })?;
+        let at = table.placement();
+        let relation = ACCESS.open(table, || at.relation_to_write(table.oid(), partition_key, written))?;
         let indexes = WrittenIndexes::open(relation.get())?;
         Some(Inserter {
             indexes,
@@ -89,8 +76,8 @@ impl<'t> Inserter<'t> {
         )
     }
 
-    /// Inserts the first of many entities of a distributed table by a statement, and returns the others. `None` if they may not be inserted
-    /// directly.
+    /// Inserts the first of many entities by a statement, and returns the others. Returns `None` if they may not be
+    /// inserted directly.
     fn insert_first<'e, 'p>(
         &self,
         partition_key: TextArg<'_>,
@@ -105,10 +92,15 @@ impl<'t> Inserter<'t> {
         };
         let statement = Statement::of_entity(Kind::Insert, keys, clock, bag.arg());
         let inserted = connect(|spi| spi.run(self.table.name(), &statement).processed());
-        (inserted == 1 && self.table.is_writable(self.relation.get(), partition_key)).then_some(rest)
+        // If Citus has written here in this session, it has the locks that keep the shard from moving, and runs all further
+        // statements of this transaction on the shard in this session.
+        let (placement, relation) = (self.table.placement(), self.relation.get());
+        let is_here =
+            || placement.relation_to_write(self.table.oid(), partition_key, Written::Many) == Some(relation.oid());
+        (inserted == 1 && is_locked_to_write(relation) && is_here()).then_some(rest)
     }
 
-    /// Inserts entities whose keys are in order, filling page after page. Returns `None` if one of them is not valid.
+    /// Inserts entities that are in key order, and fills page after page. Returns `None` if one of them is not valid.
     ///
     /// Raises 23505 for the first existing key, in key order. Call it in a subtransaction.
     pub fn insert_many(
@@ -120,9 +112,9 @@ impl<'t> Inserter<'t> {
         for &(row_key, properties) in entities {
             contract::check(partition_key.get(), row_key, clock, properties).ok()?;
         }
-        let entities = match self.table.is_distributed() {
-            true => self.insert_first(partition_key, entities, clock)?,
-            false => entities,
+        let entities = match self.table.placement().entities_stay() {
+            true => entities,
+            false => self.insert_first(partition_key, entities, clock)?,
         };
         let values = Varlenas::new(
             entities
@@ -132,9 +124,9 @@ impl<'t> Inserter<'t> {
         let mut slots = Vec::new();
         slots.reserve(entities.len());
         // SAFETY: the relation is open and locked, and the table is plain. The table access method gets the arguments
-        // that COPY gives it: as many slots as it is told, each with values of the columns' types. `values` and `slots`
-        // live until the end of the block. The slots and what the access method allocates are freed with the context:
-        // virtual slots hold nothing but memory, and a copied descriptor is not counted.
+        // that COPY gives it: the slots and their number. Each slot has values of the columns' types. `values` and
+        // `slots` live until the end of the block. The slots and what the access method allocates are freed with the
+        // context: virtual slots hold nothing but memory, and a copied descriptor is not counted.
         unsafe {
             let relation = self.relation.get().as_ptr();
             let multi_insert = (*(*relation).rd_tableam).multi_insert?;

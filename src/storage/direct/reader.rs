@@ -5,18 +5,14 @@ use std::vec::IntoIter;
 
 use pgrx::itemptr::item_pointer_to_u64;
 use pgrx::prelude::*;
-use table_service_model::filter::KeyRange;
+use table_service_model::KeyRange;
 use table_service_model::property_index::Span;
 
 use super::eligibility::{Access, EveryRow, is_whole};
-use crate::postgres::btree::{Index, Scan, ScanCondition};
 use crate::postgres::guarded::without_guards;
-use crate::postgres::memory::new_context;
-use crate::postgres::relation::{OpenTable, Slot};
-use crate::postgres::snapshot::active_snapshot;
-use crate::postgres::types::TextArg;
-use crate::postgres::types::value::Value;
-use crate::postgres::varlena::Varlena;
+use crate::postgres::{
+    Index, OpenTable, Scan, ScanCondition, Slot, TextArg, Value, Varlena, active_snapshot, new_context,
+};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::primary_key::{KeyConditions, KeyIndex};
 use crate::storage::row::Row;
@@ -24,11 +20,11 @@ use crate::storage::statement::{Kind, Statement};
 use crate::storage::table::Table;
 
 without_guards! {
-    // It raises no error for a slot of such rows.
+    // It raises no error for a slot of heap tuples.
     fn ExecStoreHeapTuple(tuple: pg_sys::HeapTuple, slot: *mut pg_sys::TupleTableSlot, shouldFree: bool) -> *mut pg_sys::TupleTableSlot;
 }
 
-/// The way to entities.
+/// How a reader finds entities.
 #[derive(Clone, Copy)]
 pub enum Lookup<'k> {
     /// Their keys, or entries in property indexes.
@@ -39,7 +35,7 @@ pub enum Lookup<'k> {
     Entries(EveryRow),
 }
 
-/// A table opened to read entities: one, or those that it searches for, one after the other.
+/// A table opened to read entities: a single entity, or the entities of a search, one after the other.
 pub struct Reader {
     search: Search,
     /// The slot that holds the row of the last look-up.
@@ -65,7 +61,7 @@ enum Search {
 struct Sorted {
     rows: IntoIter<pg_sys::HeapTuple>,
     slot: Slot,
-    /// Their memory.
+    /// The memory of the rows.
     context: pg_sys::MemoryContext,
 }
 
@@ -96,10 +92,7 @@ impl Reader {
             statement: |keys, _| Statement::of_keys(Kind::Get, keys),
             node: pg_sys::NodeTag::T_IndexScan,
         };
-        let relation = access.open(table, || table.relation_of(partition_key))?;
-        if !table.shows_own_writes() {
-            return None;
-        }
+        let relation = access.open(table, || table.placement().relation_to_read(table.oid(), partition_key))?;
         let keys = match lookup {
             Lookup::Entries(_) => None,
             _ => Some(KeyIndex::open_for_snapshots(relation.get(), pg_sys::AccessShareLock)?),
@@ -134,7 +127,7 @@ impl Reader {
         })
     }
 
-    /// Looks up the entity with these keys. Returns whether the caller's snapshot sees one; false, too, if the reader does not find keys.
+    /// Looks up the entity with these keys. Returns false if the snapshot sees none, or the reader cannot find keys.
     pub fn seek(&mut self, keys: EntityKeys<'_>) -> bool {
         self.search = Search::None;
         // SAFETY: PostgreSQL sets an active snapshot before it calls an SQL function. The slot was made for this relation.
@@ -145,7 +138,7 @@ impl Reader {
 
     /// Returns the row of the last look-up.
     ///
-    /// Raises an internal error if it has found none.
+    /// Raises an internal error if the look-up found no row.
     pub fn row(&self) -> Row<'_> {
         let slot = match &self.search {
             Search::Sorted(sorted) => &sorted.slot,
@@ -167,8 +160,8 @@ impl Reader {
         }
     }
 
-    /// Begins to search for the entities whose entries in a property index are in a span, in their order. Returns false, without reading,
-    /// if only a statement can do it.
+    /// Begins to search for the entities with entries of a property index in a span, in the order of the entries.
+    /// Returns false, without reading, if only a statement can do it.
     pub fn search_entries(&mut self, index: pg_sys::Oid, span: &Span) -> bool {
         self.search = Search::None;
         let index = Index::open(index, pg_sys::AccessShareLock);
@@ -184,8 +177,8 @@ impl Reader {
         true
     }
 
-    /// Begins to search for the entities whose entries are in spans of property indexes and that `is_wanted` wants, each once and
-    /// in the order of their keys. All of them are in memory, so they must be few. Returns false if only a statement can do it.
+    /// Begins to search for the entities that have entries in spans of property indexes and pass `is_wanted`, each once
+    /// and in key order. All of them are in memory, so they must be few. Returns false if only a statement can do it.
     pub fn search_sorted(&mut self, spans: &[(pg_sys::Oid, &Span)], is_wanted: impl Fn(&Row<'_>) -> bool) -> bool {
         // One allocation has all keys, because most are short.
         let (mut keys, mut found) = (Vec::new(), Vec::new());
@@ -233,12 +226,12 @@ impl Reader {
         true
     }
 
-    /// Ends the search, and with it what it holds.
+    /// Ends the search, and frees its scan or its rows.
     pub fn end_search(&mut self) {
         self.search = Search::None;
     }
 
-    /// Moves to the next entity that is searched for. Returns false after the last one.
+    /// Moves to the next entity of the search. Returns false after the last one.
     pub fn next(&mut self) -> bool {
         pgrx::check_for_interrupts!();
         match &mut self.search {
@@ -246,7 +239,7 @@ impl Reader {
             // SAFETY: the slot fits the table of the index.
             Search::ByKeys(scan, _) | Search::ByEntries(scan, ..) => unsafe { scan.next(&self.stored) },
             Search::Sorted(sorted) => sorted.rows.next().is_some_and(|row| {
-                // SAFETY: the slot is one for such copies, which live as long as their memory.
+                // SAFETY: the slot is made for copies of rows, which live as long as their memory.
                 unsafe { ExecStoreHeapTuple(row, sorted.slot.as_ptr(), false) };
                 true
             }),

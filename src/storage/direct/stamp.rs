@@ -1,4 +1,4 @@
-//! Corrects the Timestamps of entities whose insert had to wait.
+//! Corrects the Timestamps of entities after inserts that had to wait.
 
 use pgrx::prelude::*;
 use table_service_model::ticks;
@@ -6,10 +6,8 @@ use table_service_model::ticks;
 use super::eligibility::{is_changeable_after_insert, is_heap};
 use super::index_entries::are_known;
 use super::updater::Updater;
-use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
-use crate::postgres::relation::{OpenTable, Relation, Slot, with_relation};
-use crate::postgres::snapshot::with_new_snapshot;
+use crate::postgres::{OpenTable, Relation, Slot, now, with_new_snapshot, with_relation};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::expiry::Expiries;
 use crate::storage::primary_key::KeyIndex;
@@ -40,7 +38,7 @@ pub fn completed_transactions() -> u64 {
 /// So if a transaction has ended since the insert read the clock ([`completed_transactions`]), the insert looks for
 /// such versions and writes a later Timestamp if there are any.
 ///
-/// Only tables with the primary key of `create_table` are looked at.
+/// It checks only tables with the primary key of `create_table`.
 pub fn settle(table: &Table, keys: EntityKeys<'_>, written: i64) -> Result<i64, i64> {
     let settle = |relation: Relation<'_>| {
         let Some((own, latest)) = versions(relation, keys, written).filter(|(_, latest)| *latest >= written) else {

@@ -5,14 +5,13 @@ use table_service_model::{Error, PropertiesBuf, ticks};
 
 use super::eligibility::{Access, has_only_our_check, has_only_our_trigger, is_whole};
 use super::index_entries::{WrittenIndexes, check, new_version};
-use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
-use crate::postgres::relation::{OpenTable, Slot};
-use crate::postgres::snapshot::{active_snapshot, has_one_snapshot, with_new_snapshot};
-use crate::postgres::types::value::Bag;
-use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::postgres::{
+    Bag, OpenTable, PropertiesArg, Slot, TextArg, active_snapshot, has_one_snapshot, now, with_new_snapshot,
+};
 use crate::storage::arguments::EntityKeys;
 use crate::storage::expiry::Expiries;
+use crate::storage::placement::Written;
 use crate::storage::row::Row;
 use crate::storage::statement::{Statement, UpdateMode};
 use crate::storage::table::Table;
@@ -29,7 +28,7 @@ pub struct Updater {
 
 /// The properties that an entity gets.
 pub enum NewProperties<'p> {
-    /// Those of an argument, which are written without a copy.
+    /// The properties of an argument, which are written without a copy.
     Given(PropertiesArg<'p>),
     Made(PropertiesBuf),
 }
@@ -54,11 +53,12 @@ impl Updater {
             statement: |keys, bag| Statement::update(UpdateMode::Replace, keys, 0, bag, None),
             node: pg_sys::NodeTag::T_ModifyTable,
         };
-        let relation = ACCESS.open(table, || table.relation_to_write(partition_key))?;
+        let at = table.placement();
+        let relation = ACCESS.open(table, || at.relation_to_write(table.oid(), partition_key, Written::One))?;
         Updater::of(relation, Expiries::of(table))
     }
 
-    /// Makes one of an open table with the columns of an entity, of which the caller knows that it may be changed so.
+    /// Makes an updater of an open table with the columns of an entity. The caller has checked that this is allowed.
     pub(super) fn of(relation: OpenTable, expiries: Expiries) -> Option<Updater> {
         Some(Updater {
             stored: Slot::of(relation.get()),
@@ -69,9 +69,9 @@ impl Updater {
     }
 
     /// Changes the properties of an entity if it has the Timestamp `version`, or any for `None`. `change` makes the new
-    /// properties from the stored row. It may be called several times, with the row as it is then; the row that it was
-    /// called with last is the one that is replaced. Returns the new Timestamp and properties, or `None` if only a
-    /// statement can do the work, as `change` may say too.
+    /// properties from the stored row. It may run several times, each time with the current row; the row of the last
+    /// call is replaced. Returns the new Timestamp and properties, or `None` if only a statement can do the work.
+    /// `change` can also return `None` to say so.
     ///
     /// # Errors
     /// `ResourceNotFound`, also for an entity that has expired; `UpdateConditionNotSatisfied`, and the errors of `change` and of
@@ -164,14 +164,14 @@ impl Updater {
         }
     }
 
-    /// Says what follows from the result of an attempt to write or to lock that was in vain.
+    /// Returns the outcome of a failed attempt to write or to lock, or raises a serialization failure.
     fn not_written<T>(&self, result: Option<pg_sys::TM_Result::Type>) -> DirectWrite<T> {
         let how = match result {
             Some(pg_sys::TM_Result::TM_Updated) => "update",
             Some(pg_sys::TM_Result::TM_Deleted) => "delete",
             _ => return DirectWrite::Statement,
         };
-        // At REPEATABLE READ and above, a transaction must not overwrite what others have written since it began.
+        // At REPEATABLE READ and above, a transaction must not overwrite rows that others have written since it began.
         if has_one_snapshot() {
             ereport!(
                 ERROR,
@@ -182,7 +182,7 @@ impl Updater {
         DirectWrite::Again
     }
 
-    /// Locks the row of the last look-up as an update does, and waits for others who have locked it.
+    /// Locks the row of the last look-up as an update does, and waits for other transactions that have locked it.
     ///
     /// # Safety
     /// The last look-up must have found a row.
@@ -257,7 +257,7 @@ impl Updater {
     /// Looks up the row with these keys. Returns whether the active snapshot sees one.
     pub(super) fn seek(&mut self, keys: EntityKeys<'_>) -> bool {
         let index = &self.indexes.keys;
-        // SAFETY: the index is that of the relation, for which the slot was made. A snapshot is active while an SQL function runs.
+        // SAFETY: the index and the slot fit the relation. A snapshot is active while an SQL function runs.
         unsafe { index.seek(self.relation.get(), active_snapshot(), keys, &self.stored) }
     }
 }

@@ -1,8 +1,7 @@
 //! Calls of the functions of the extension in statements.
 
 use pgrx::spi::quote_literal;
-use table_service_model::expiry::Expiry;
-use table_service_model::filter::Filter;
+use table_service_model::{Expiry, Filter};
 
 /// Returns the expression of a property index over the columns of `alias`. `property` is an SQL literal.
 pub fn index_expression(alias: &str, property: &str) -> String {

@@ -1,13 +1,11 @@
 //! Scans of property indexes. Their texts depend on the filter, unlike those of the other statements.
 
-use table_service_model::expiry::Expiry;
-use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span};
+use table_service_model::{Expiry, Filter, KeyRange};
 
 use super::expression::{expiry_expression, index_expression, passes};
 use super::scan::{ENTITY, RangeKeys, RangeShape, ScanFilter, count, range_to_sql};
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::varlena::Varlena;
+use crate::postgres::{Text, Value, Varlena};
 use crate::storage::name::QualifiedName;
 
 /// A scan that reads entities through property indexes: its text, and the values of its parameters.
@@ -47,9 +45,9 @@ pub enum Bounds {
 }
 
 impl IndexScan {
-    /// Reads the entities whose entries are in a span and that pass the filter. All entries of the span must have the
-    /// same value, so the entities come in key order, but for those whose entries are cut. `sort_cut` says whether these
-    /// are sorted, which takes a little time for all of them.
+    /// Reads the entities that have an entry in a span and pass the filter. All entries of the span must have the same
+    /// value, so the entities come in key order, except those with cut entries. `sort_cut` says whether these are
+    /// sorted, which takes a little time for all entities.
     pub fn ordered(
         table: &QualifiedName,
         property: &str,
@@ -69,11 +67,11 @@ impl IndexScan {
         scan
     }
 
-    /// Reads the entities of key ranges whose entries meet a condition and that pass the filter, in key order, at most
-    /// `limit` of them. `properties` has the names of the properties by their numbers in the condition. `bounds` says
+    /// Reads the entities of key ranges with entries that meet a condition, if they pass the filter, in key order, at
+    /// most `limit`. `properties` has the names of the properties by their numbers in the condition. `bounds` says
     /// whether the planner may use the ranges to find them.
     ///
-    /// Of several ranges, which must be in order, only the beginning of the first and the end of the last are bounds. The
+    /// Several ranges must be in order. Then only the beginning of the first and the end of the last are bounds. The
     /// caller tests the others, unless the text is shown.
     pub fn sorted<N: AsRef<str>>(
         table: &QualifiedName,
@@ -123,8 +121,8 @@ impl IndexScan {
         scan
     }
 
-    /// Counts the entities of a key range whose entries meet a condition and that pass the filter. `properties` is as for
-    /// [`IndexScan::sorted`].
+    /// Counts the entities of a key range with entries that meet a condition, if they pass the filter. `properties` is
+    /// as for [`IndexScan::sorted`].
     pub fn counted<N: AsRef<str>>(
         table: &QualifiedName,
         range: &KeyRange,
@@ -143,8 +141,8 @@ impl IndexScan {
         scan
     }
 
-    /// Deletes entities whose moment of expiry is in a window, in microseconds since 2000-01-01: the first
-    /// `limit` of them that nobody has locked. Returns how many it has deleted, how many it has locked, and the last moment among
+    /// Deletes entities that expire in a window of time, in microseconds since 2000-01-01: the first `limit` of them
+    /// that nobody has locked. Returns how many it has deleted, how many it has locked, and the last moment among
     /// these.
     ///
     /// A version that another transaction has just replaced is tested again when it is locked. The delete does not see the new
@@ -167,7 +165,7 @@ impl IndexScan {
         scan
     }
 
-    /// Finds entities whose moment of expiry is in a window, in microseconds since 2000-01-01: the keys, the Timestamps and
+    /// Finds entities that expire in a window of time, in microseconds since 2000-01-01: the keys, the Timestamps and
     /// the moments of the first `limit` of them. It locks the shards that have them, as a delete does.
     pub fn find_expired(table: &QualifiedName, expiry: &Expiry, window: (i64, i64), limit: u64) -> IndexScan {
         let mut scan = IndexScan::new();
@@ -180,7 +178,7 @@ impl IndexScan {
         scan
     }
 
-    /// Returns the moment of expiry of a row `t`, and the clauses that take the first `limit` rows whose moment is in a window.
+    /// Returns the moment of expiry of a row `t`, and the clauses for the first `limit` rows that expire in a window.
     fn expired_in(&mut self, expiry: &Expiry, (since, until): (i64, i64), limit: u64) -> (String, String) {
         let moment = expiry_expression("t.", expiry);
         let until = self.parameter(Parameter::Moment(until));
@@ -190,6 +188,14 @@ impl IndexScan {
             "WHERE {moment} OPERATOR(pg_catalog.<=) {until} AND {moment} OPERATOR(pg_catalog.>=) {since} ORDER BY {moment} LIMIT {limit}"
         );
         (moment, clauses)
+    }
+
+    /// Reads the first moment of expiry of all entities.
+    pub fn first_expiry(table: &QualifiedName, expiry: &Expiry) -> IndexScan {
+        let mut scan = IndexScan::new();
+        let moment = expiry_expression("t.", expiry);
+        scan.text = format!("SELECT {moment} FROM {table} AS t WHERE {moment} IS NOT NULL ORDER BY {moment} LIMIT 1");
+        scan
     }
 
     /// Deletes all entities that have expired at `until`, in microseconds since 2000-01-01.

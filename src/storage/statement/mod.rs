@@ -14,8 +14,7 @@ pub use scan::{First, RangeScan, ScanFilter, range_to_sql, scan_to_sql};
 
 use super::arguments::EntityKeys;
 use super::name::QualifiedName;
-use crate::postgres::types::PropertiesArg;
-use crate::postgres::types::value::{Array, Bag, Text, Value};
+use crate::postgres::{Array, Bag, PropertiesArg, Text, Value};
 use scan::{ENTITY, Shape};
 
 /// A statement and the values of its parameters.
@@ -55,7 +54,7 @@ pub enum Kind {
     InsertReturning,
     /// Inserts an entity or changes the existing one with these keys. Returns its Timestamp.
     Upsert(UpdateMode),
-    /// Changes an entity: any version, or that with a Timestamp if `true`. Returns its new Timestamp.
+    /// Changes an entity: any version, or the version with a Timestamp if `true`. Returns its new Timestamp.
     Update(UpdateMode, bool),
     /// Replaces the properties of an entity that has a Timestamp, and returns it.
     ReplaceVersion,
@@ -88,7 +87,7 @@ pub enum Kind {
     ReplaceLocked,
     /// Writes entities. Returns the RowKeys and Timestamps of those that it wrote.
     WriteMany(WriteMany),
-    /// Replaces the properties of those of the entities that have Timestamps. Returns the same.
+    /// Replaces the properties of the entities that have these Timestamps. Returns the same.
     ReplaceVersions,
     /// With this number of rows.
     WriteRows(WriteMany, usize),
@@ -149,13 +148,13 @@ impl<'a> Statement<'a> {
         Statement::of_keys(Kind::Delete { of_version, returning }, keys).with(version.map(Value::timestamptz))
     }
 
-    /// Deletes entities, or those of them that have these Timestamps, which have the order of the RowKeys. Returns their RowKeys.
+    /// Deletes entities, or only those with these Timestamps, in the order of the RowKeys. Returns their RowKeys.
     pub fn delete_many(partition_key: Value<'a>, row_keys: &'a Array, versions: Option<&'a Array>) -> Statement<'a> {
         let kind = Kind::DeleteMany(versions.is_some());
         Statement::of_row_keys(kind, partition_key, row_keys).with(versions.map(Array::value))
     }
 
-    /// A write of entities, whose RowKeys and properties have the same order in both arrays.
+    /// A write of entities. Their RowKeys and properties have the same order in both arrays.
     pub fn of_arrays(
         kind: Kind,
         partition_key: Value<'a>,
@@ -321,7 +320,7 @@ impl Kind {
     }
 }
 
-/// The rules under which a statement runs on a distributed table too. They need no Citus.
+/// The rules under which a statement also runs on a distributed table. The tests need no Citus.
 #[cfg(any(test, feature = "pg_test"))]
 #[allow(clippy::unwrap_used)]
 #[pgrx::pg_schema]

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use table_service_model::filter::{Bound, Columns, Filter, KeyRange, Predicate};
+use table_service_model::filter::{Bound, Columns};
+use table_service_model::{Filter, KeyRange, Predicate};
 
 use super::expression::passes;
-use crate::postgres::types::value::{Text, Value};
-use crate::postgres::varlena::Varlena;
+use crate::postgres::{Text, Value, Varlena};
 use crate::storage::name::QualifiedName;
 
 /// The columns of an entity.
@@ -39,12 +39,8 @@ impl RangeScan {
     }
 
     /// Counts the entities of a key range that pass the filter, under the caller's snapshot.
-    pub fn count(range: &KeyRange, filter: Option<&Rc<ScanFilter>>, is_distributed: bool) -> RangeScan {
-        let extent = match is_distributed {
-            true => Extent::DistributedCount,
-            false => Extent::Count,
-        };
-        RangeScan::of(range, filter, extent, None)
+    pub fn count(range: &KeyRange, filter: Option<&Rc<ScanFilter>>) -> RangeScan {
+        RangeScan::of(range, filter, Extent::Count, None)
     }
 
     /// Does the same as [`new`](RangeScan::new) in a distributed table, for all rows or the first ones.
@@ -53,7 +49,7 @@ impl RangeScan {
         RangeScan::of(range, filter, extent, first)
     }
 
-    /// Returns what determines its text.
+    /// Returns the properties that determine its text.
     pub(super) fn shape(&self) -> Shape {
         self.shape
     }
@@ -92,8 +88,6 @@ pub(super) enum Extent {
     DistributedFirst,
     /// How many rows there are.
     Count,
-    /// How many rows of a distributed table there are.
-    DistributedCount,
 }
 
 /// The first rows of a scan of a distributed table. Other servers send all rows of a statement, so it must end by itself.
@@ -160,14 +154,14 @@ impl ScanFilter {
         Value::bytea(&self.predicate)
     }
 
-    /// Returns the condition that tests the filter, whose compiled form is in this parameter.
+    /// Returns the condition that tests the filter. Its compiled form is in this parameter.
     pub fn condition(&self, predicate: &str) -> Option<String> {
         self.arguments.call(predicate)
     }
 }
 
 impl FilterArguments {
-    /// Returns the condition that tests a filter, whose compiled form is in this parameter.
+    /// Returns the condition that tests a filter. Its compiled form is in this parameter.
     fn call(self, predicate: &str) -> Option<String> {
         match self {
             FilterArguments::None => None,
@@ -271,7 +265,7 @@ impl RangeShape {
         }
     }
 
-    /// Returns the conditions on the columns of `alias`, with these texts in place of the parameters.
+    /// Returns the conditions on the columns of `alias`, with these texts instead of the parameters.
     pub(super) fn conditions(self, alias: &str, parameters: &[String]) -> Vec<String> {
         let (pk, rk) = (format!("{alias}partition_key"), format!("{alias}row_key"));
         let compare =
@@ -375,7 +369,7 @@ pub fn scan_to_sql(range: &KeyRange, table: &QualifiedName, residual: Option<&Fi
 
 impl Shape {
     pub(super) fn is_count(self) -> bool {
-        matches!(self.extent, Extent::Count | Extent::DistributedCount)
+        self.extent == Extent::Count
     }
 
     /// Returns whether the planner may choose any plan. It may if the scan reads the whole table to its end.
@@ -384,12 +378,9 @@ impl Shape {
     }
 
     /// Returns whether the scan must be planned with its values. Citus can plan one without them only if it goes to one
-    /// shard, and finds that out only if nothing but one condition names the PartitionKey.
+    /// shard, and recognizes that only if a single condition names the PartitionKey.
     pub(super) fn needs_values(self) -> bool {
-        let is_distributed = match self.extent {
-            Extent::First | Extent::All | Extent::Count => false,
-            Extent::DistributedAll | Extent::DistributedFirst | Extent::DistributedCount => true,
-        };
+        let is_distributed = matches!(self.extent, Extent::DistributedAll | Extent::DistributedFirst);
         let is_partition = !matches!(self.range, RangeShape::Partitions { .. });
         is_distributed && !(is_partition && self.filter != FilterArguments::Entity)
     }
