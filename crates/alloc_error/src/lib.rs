@@ -1,4 +1,4 @@
-//! What happens when memory for a Rust value cannot be allocated.
+//! Ends a backend with an error when memory for a Rust value cannot be allocated.
 //!
 //! A crate of its own, because the standard library's function for it is unstable: `RUSTC_BOOTSTRAP` in `.cargo/config.toml`
 //! allows unstable features to this crate alone, and to no dependency.

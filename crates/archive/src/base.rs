@@ -1,4 +1,4 @@
-//! New bases from the last ones and the segments since then, and what no kept moment needs.
+//! New bases from the last ones and the segments since then, and the files that no kept moment needs.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -24,7 +24,7 @@ pub struct Fold {
     tables: Vec<(Table, u64)>,
 }
 
-/// What became of a table.
+/// The outcome for one table.
 pub struct Folded {
     pub table: u32,
     pub epoch: u32,
@@ -34,8 +34,8 @@ pub struct Folded {
 }
 
 impl Fold {
-    /// Returns what is to be made, if it is time: when the segments since the last bases are as large as those are, or an eighth
-    /// of the kept time, in microseconds, is over. Those tables are left out of which none can be made.
+    /// Returns the bases that are to be made, if it is time: when the segments since the last bases are as large as those are,
+    /// or an eighth of the kept time, in microseconds, is over. It leaves tables out if no base can be made of them.
     pub fn due(manifest: &mut Manifest, least: u64, keep: Option<i64>, left_out: &BTreeSet<u32>) -> Option<Fold> {
         let epoch = manifest.epoch()?.clone();
         let position = manifest.segments_of(epoch.number).next_back()?.last;
@@ -79,10 +79,10 @@ impl Fold {
         })
     }
 
-    /// Makes them. What is the matter with one table keeps nothing from the others.
+    /// Makes them. The trouble of one table does not stop the others.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// An error of the operating system.
     pub fn run(self, directory: &Directory) -> Result<Vec<Folded>, Failure> {
         let checker = Checker::new(directory, &self.manifest);
         let is_damaged = |number| checker.is_damaged(number);

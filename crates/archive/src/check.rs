@@ -1,4 +1,4 @@
-//! What an archive has, and what of it is damaged.
+//! The contents of an archive, and the damage that is found in it.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub struct Damage {
     pub problem: String,
 }
 
-/// What can be restored of a table.
+/// The moments to which a table can be restored.
 #[derive(Debug, Serialize)]
 pub struct Listed {
     pub table: String,
@@ -26,7 +26,7 @@ pub struct Listed {
     pub names: Vec<(String, Moment, Option<Moment>)>,
     /// The first and the last moment of each time without a gap.
     pub restorable: Vec<(Moment, Moment)>,
-    /// The first and the last moment of each time of which nothing is known, and why.
+    /// The first and the last moment of each unknown time, and the reason.
     pub unknown: Vec<(Moment, Moment, String)>,
     pub gaps: Vec<String>,
     /// Why it is not followed any more.
@@ -45,7 +45,7 @@ pub struct Listing {
     pub bytes: u64,
 }
 
-/// Lists what can be restored, if these files are damaged.
+/// Lists the moments that can be restored, if these files are damaged.
 fn listing(directory: &Directory, manifest: &Manifest, is_damaged: &dyn Fn(u64) -> bool) -> Listing {
     let tables = manifest.tables.iter().map(|table| {
         let bases = manifest.bases.iter().filter(|base| base.table == table.id);
@@ -115,7 +115,7 @@ impl Listing {
     }
 }
 
-/// Reads all files, also while a run writes to them. Returns what is damaged, what is there and does no harm, and what can still be restored.
+/// Reads all files, also while a run writes to them. Returns the damage, notes on harmless files, and the moments that can still be restored.
 pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing), Failure> {
     let _reading = directory.read_lock();
     let Found { manifest, damage, .. } = directory.found()?;
@@ -139,7 +139,7 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
         .filter_map(|(file, number)| Some((file, number, checker.damage(*number)?)));
     let mut problems: Vec<_> = problems.collect();
     if !problems.is_empty() {
-        // Where nobody can lock the directory, a run may have deleted what nothing needs any more.
+        // Where nobody can lock the directory, a run may have deleted files that no moment needs any more.
         let still = directory.found()?.manifest.numbers();
         problems.retain(|(_, number, _)| still.contains(number));
         problems.sort();
@@ -159,7 +159,7 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
     Ok((damages, notes, listing))
 }
 
-/// Lists what can be restored if nothing is damaged.
+/// Lists the moments that can be restored if nothing is damaged.
 pub fn list(directory: &Directory) -> Result<Listing, Failure> {
     let found = directory.found()?;
     Ok(listing(directory, &found.manifest, &|_| false))

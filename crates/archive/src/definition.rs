@@ -1,4 +1,4 @@
-//! What a table has beside its entities.
+//! A table's definition: its access policies, its property indexes and its expiry.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub struct Expiry {
     pub seconds: Option<i64>,
 }
 
-/// What a table has beside its entities.
+/// A table's definition: its access policies, its property indexes and its expiry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
     /// Its access policies, as `set_access_policies` takes them; `None` if the role of the archive does not see them.

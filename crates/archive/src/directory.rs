@@ -1,4 +1,4 @@
-//! The directory of an archive: its files, who writes them, and the manifest.
+//! The directory of an archive: its files, the lock of the only writer, and the manifest.
 
 use std::fs::{DirBuilder, File};
 use std::io::{BufReader, ErrorKind, Write};
@@ -16,7 +16,7 @@ use table_service_files::WINDOW_LOG;
 /// How many files a directory may have.
 const MOST_NAMES: usize = 2_000_000;
 
-/// What a file of an archive is.
+/// The kind of a file in an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Segment,
@@ -45,10 +45,10 @@ pub struct Reading {
     _lock: Option<File>,
 }
 
-/// What the directory says of the archive.
+/// The contents of the directory.
 pub struct Found {
     pub manifest: Manifest,
-    /// What is wrong with a manifest's file, with its name. If the newest one is damaged, the manifest is the one before.
+    /// The damage of a manifest's file, with its name. If the newest one is damaged, the manifest is the one before.
     pub damage: Option<String>,
     /// Whether the manifest is the one before the newest.
     pub is_earlier: bool,
@@ -100,7 +100,7 @@ impl Directory {
     /// Makes the directory if it is not there, and takes the lock of the only writer. It goes with the process.
     ///
     /// # Errors
-    /// Another writer; a directory of something else; what the operating system says.
+    /// Another writer; a directory of something else; an error of the operating system.
     pub fn write(&self) -> Result<Reading, Failure> {
         let is_new = match DirBuilder::new().mode(0o700).create(&self.path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
@@ -146,7 +146,7 @@ impl Directory {
     /// Reads the manifest; `None` if there is none yet.
     ///
     /// # Errors
-    /// What is wrong with it, if the one before it does not help either.
+    /// The damage, if the manifest before it does not help either.
     pub fn manifest(&self) -> Result<Option<Found>, Failure> {
         let (newest, earlier) = (self.manifest_file(), self.earlier_file());
         let first = read_manifest(&newest);
@@ -193,7 +193,7 @@ impl Directory {
     /// Replaces the manifest. When this returns, the new one is on the disk, and so is every file that it names.
     ///
     /// # Errors
-    /// What no reader would take; what the operating system says.
+    /// A manifest that no reader would accept; an error of the operating system.
     pub fn set_manifest(&self, manifest: &Manifest) -> Result<(), Failure> {
         let lines = manifest.to_lines().map_err(|problem| {
             let what = "the archive cannot go on, and stays as it is";
@@ -229,7 +229,7 @@ impl Directory {
         created::sync_names(&self.path)
     }
 
-    /// What is in the directory.
+    /// The entries of the directory.
     pub fn entries(&self) -> Result<Vec<Entry>, Failure> {
         let own: Vec<String> = [
             self.manifest_file(),
@@ -280,7 +280,7 @@ impl Directory {
     }
 }
 
-/// Reads a manifest's file; `None` if there is none. The error says what is wrong.
+/// Reads a manifest's file; `None` if there is none. The error says why it cannot be read.
 fn read_manifest(path: &Path) -> Result<Option<Manifest>, String> {
     let file = match created::read_only(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -8,7 +8,7 @@ use crate::manifest::Moment;
 use crate::read::ChangeLine;
 use table_service_model::Lsn;
 
-/// What a change did.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     Insert,
@@ -30,7 +30,7 @@ impl Change {
     }
 }
 
-/// When a change was, and what it did.
+/// The time of a change, and its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Its number in the order of commits.
@@ -40,7 +40,7 @@ pub struct Stamp {
     pub change: Change,
 }
 
-/// Takes what a merge finds. Each function returns whether it wants more.
+/// Takes the versions and the entities of a merge. Each function returns whether it wants more.
 pub trait Visitor {
     /// A version of an entity: as it was before a change, and after it.
     fn version(&mut self, stamp: &Stamp, before: Option<&Record>, after: Option<&Record>) -> Result<bool, String> {
@@ -57,11 +57,11 @@ pub trait Visitor {
 pub struct Outcome {
     /// Nobody wanted more.
     pub stopped: bool,
-    /// Changes that cannot be applied, because what was before them is missing.
+    /// Changes that cannot be applied, because the entity before them is missing.
     pub unknown: u64,
 }
 
-/// A table as a base has it, and what has happened to it since then.
+/// A table in a base, and its changes since then.
 pub struct Merge<'m> {
     /// The entities of the base, in the order of keys.
     pub base: &'m mut dyn FnMut() -> Result<Option<Record>, String>,
@@ -138,7 +138,7 @@ impl Merge<'_> {
     /// Merges to the end.
     ///
     /// # Errors
-    /// What the files or the visitor say; a change of which nobody knows what was before, unless gaps are allowed.
+    /// Errors of the files and of the visitor; a change of an entity in an unknown state, unless gaps are allowed.
     pub fn run(self, visitor: &mut dyn Visitor) -> Result<Outcome, String> {
         let Merge {
             base,

@@ -1,5 +1,5 @@
-//! Random histories of a server, and of what an archive learns of it, without either: what the law says of a moment is what was there then, or that it
-//! is unknown. Never a third.
+//! Random histories of a server and of its archive, without either: for a moment, the law gives the tables that were
+//! there then, or says that they are unknown. Never a third.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -48,19 +48,19 @@ struct Transaction {
     rows: Vec<Row>,
 }
 
-/// A table's name and what it has had.
+/// A table's name and its changes.
 type Content = (String, Vec<u64>);
 type Tables = BTreeMap<u32, Content>;
 
-/// What a cold copy has.
+/// The contents of a cold copy.
 #[derive(Clone, Default)]
 struct Server {
     position: u64,
     next_oid: u32,
     tables: Tables,
-    /// Whose changes the feed has.
+    /// The tables that the feed has.
     published: BTreeSet<u32>,
-    /// Whose changes cannot be read.
+    /// The tables with changes that cannot be read.
     unreadable: BTreeSet<u32>,
     feed: Vec<Transaction>,
 }
@@ -70,11 +70,11 @@ struct World {
     server: Server,
     clock: i64,
     next_change: u64,
-    /// What was there, by the moment from which on it was.
+    /// The tables that there were, by the moment from which on they were there.
     truth: Vec<(Moment, Tables)>,
     copies: Vec<Server>,
 
-    /// The tables, by what they had first, whose creation the feed has told. Nobody need know of the others.
+    /// The tables with a creation that the feed has told, by their first change. Nobody need know of the others.
     told: BTreeSet<u64>,
 }
 
@@ -111,7 +111,7 @@ impl World {
                 (0, _) if owner.is_none() => {
                     server.next_oid += 1;
                     tell(server.next_oid, None, Some(&name));
-                    // What it has from the beginning is in no feed.
+                    // No feed has the entity that a table begins with.
                     self.next_change += 1;
                     self.told.extend(is_told.then_some(self.next_change));
                     server.tables.insert(server.next_oid, (name, vec![self.next_change]));
@@ -191,24 +191,24 @@ impl World {
             .collect()
     }
 
-    /// What was there at a moment.
+    /// The tables that there were at a moment.
     fn at(&self, moment: Moment) -> &Tables {
         let then = self.truth.partition_point(|(from, _)| *from <= moment);
         &self.truth[then.saturating_sub(1)].1
     }
 }
 
-/// What is on the disk of an archive.
+/// The files of an archive on the disk.
 #[derive(Clone)]
 struct Disk {
     manifest: Manifest,
-    /// The changes of segments: their positions and moments, their tables and what they are.
+    /// The changes of segments: their positions and moments, their tables and their numbers.
     segments: HashMap<u64, Vec<(Lsn, Moment, u32, u64)>>,
     bases: HashMap<u64, Vec<u64>>,
 }
 
 impl Disk {
-    /// Returns whether a server's log has what was read last.
+    /// Returns whether a server's log has the transaction that was read last.
     fn knows(&self, server: &Server) -> bool {
         let seen = self.manifest.epoch().unwrap().seen.clone().unwrap();
         let mut follower = Follower::new(Expected::Seen(seen), Lsn(0));
@@ -494,7 +494,7 @@ impl Keeper {
         })
     }
 
-    /// What the archive says that a table had.
+    /// The contents of a table as the archive has them.
     fn content(&self, table: &crate::manifest::Table, point: &Point) -> Option<Vec<u64>> {
         let is_damaged = |number: u64| self.damaged.contains(&number);
         let found = needed(&self.disk.manifest, table, point, &is_damaged, false).ok()?;
@@ -564,7 +564,7 @@ fn history(seed: u64) -> (u64, u64) {
     keeper.begin(&mut world, true, None, &mut random);
     for _ in 0..120 {
         match random.below(40) {
-            // A run is killed, and the next one has what is on the disk.
+            // A run is killed, and the next one begins with the files on the disk.
             0 => {
                 keeper.disk = keeper.saved.clone();
                 keeper.pending.clear();
@@ -572,7 +572,7 @@ fn history(seed: u64) -> (u64, u64) {
             }
             1 => world.copies.push(world.server.clone()),
             2 => {
-                // What was done after the last run, and was put back to a state that is later than this run, is in no log.
+                // Nobody can notice a return to a copy that is later than the last run: no log has the undone changes.
                 if let Some(copy) = random.pick(&world.copies).filter(|copy| !keeper.saved.knows(copy)) {
                     world.server = copy;
                     let now = world.now();
@@ -617,6 +617,6 @@ fn a_moment_is_as_it_was_or_unknown() {
         known += known_of_seed;
     }
     println!("{known} of {all} tables are known");
-    // A law that knows nothing would be right, too.
+    // A law that knows nothing would also be right.
     assert!(known * 4 > all, "{known} of {all}");
 }

@@ -22,11 +22,11 @@ pub struct Version {
     pub committed: String,
     pub table_name: String,
     pub kind: String,
-    /// `None` for what is no version of an entity: a `gap`, or what has happened to the table.
+    /// `None` if it is no version of an entity, but a `gap` or an event of the table.
     pub partition_key: Option<String>,
     pub row_key: Option<String>,
     pub timestamp: Option<String>,
-    /// After the change; `None` if there is no entity any more. Or what is to be said of a `gap` or a `rename`.
+    /// After the change; `None` if there is no entity any more. Or the details of a `gap` or a `rename`.
     pub properties: Option<Box<RawValue>>,
     /// Those properties that the change has changed, as they were.
     pub before: Box<RawValue>,
@@ -43,7 +43,7 @@ pub struct Called {
     pub until: Option<Until>,
 }
 
-/// What has happened to a table.
+/// A change of a table's name or existence.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Event<'t> {
     pub kind: &'static str,
@@ -56,7 +56,7 @@ pub struct Event<'t> {
 impl Table {
     /// The times in which it has its names.
     pub fn times(&self) -> Vec<Called> {
-        // What it ends with is still its own.
+        // The last change of a range still belongs to the table.
         let behind = |Lsn(position)| Lsn(position.saturating_add(1));
         let ended = self
             .ended
@@ -77,7 +77,7 @@ impl Table {
         times
     }
 
-    /// What has given a name to it, and taken it.
+    /// The events that gave the table its name, and took it.
     pub fn events(&self, name: &str) -> Vec<Event<'_>> {
         let event = |kind, at, name, before| Event { kind, at, name, before };
         let first = self.names.first().filter(|_| self.created);
@@ -134,7 +134,7 @@ fn different(bag: Option<Properties<'_>>, other: Option<Properties<'_>>) -> Resu
     let Some(bag) = bag else { return raw(b"{}".to_vec()) };
     let names: Vec<&str> = bag
         .iter()
-        // A bag has one representation, so that of one property says whether it is the same.
+        // A bag has one representation, so a property is the same if the bag of this property alone is.
         .filter(|(name, _)| {
             let name = [*name];
             other.is_none_or(|other| other.project(&name).as_bytes() != bag.project(&name).as_bytes())
@@ -168,7 +168,7 @@ impl<'h> History<'h> {
         self.note("gap", table, (unknown.position, 0, unknown.from), Some(about))
     }
 
-    /// Notes what has happened to a table: its creation before what its transaction changes, all else behind it.
+    /// Notes an event of a table: its creation before the changes of its transaction, all else behind them.
     pub fn event(&mut self, event: &Event<'_>) -> Result<(), String> {
         let number = if event.kind == "create" { 0 } else { u64::MAX };
         let about = event.before.map(|before| serde_json::json!({ "Before": before }));

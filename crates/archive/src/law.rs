@@ -1,5 +1,5 @@
-//! The law: what the tables of a moment are, or what is unknown about them, and what no moment needs. It knows what a manifest says, and which
-//! files are damaged; it reads nothing.
+//! The law: the tables of a moment, or the unknown parts of them, and the files that no moment needs. It knows the
+//! manifest, and which files are damaged; it reads nothing.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::manifest::{Base, Epoch, Gap, Manifest, Moment, Segment, Table, Until, WhyEnded};
 use table_service_model::Lsn;
 
-/// What `--at` says.
+/// The value of `--at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// Everything that the archive has.
@@ -19,14 +19,14 @@ pub enum At {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
     pub epoch: u32,
-    /// What it has is before this position.
+    /// All data is before this position.
     pub before: Lsn,
     /// The moment; `None` for the latest.
     pub at: Option<Moment>,
 }
 
 impl Point {
-    /// The point behind all that is known of an epoch. What a base has that was read later than the feed is not: other tables lack it.
+    /// The point behind all that is known of an epoch. A base that was read later than the feed may have more: other tables lack it.
     pub fn end_of(epoch: &Epoch) -> Point {
         Point {
             epoch: epoch.number,
@@ -40,7 +40,7 @@ impl Point {
         position < self.before
     }
 
-    /// Returns whether what has happened at a position and a moment has happened at this point.
+    /// Returns whether an event at a position and a moment has happened at this point.
     pub fn is_after(&self, until: Until) -> bool {
         if until.epoch != self.epoch {
             return until.epoch < self.epoch;
@@ -73,16 +73,16 @@ impl Table {
     }
 }
 
-/// What is said of an archive that has only the name of its feed.
+/// The message about an archive that has only the name of its feed.
 pub const NOTHING_YET: &str = "nothing can be restored from it yet: no table was read";
 
-/// Finds the first transaction in a segment, behind a position, whose commit is later than a moment.
+/// Finds the first transaction in a segment, behind a position, with a commit later than a moment.
 pub type FirstLater<'f> = dyn FnMut(&Segment, Moment, Lsn) -> Result<Option<Lsn>, String> + 'f;
 
-/// Finds the point of a moment: before the first transaction whose commit is later.
+/// Finds the point of a moment: before the first transaction with a later commit.
 ///
 /// # Errors
-/// A moment that the archive does not have; what `first_later` says.
+/// A moment that the archive does not have; an error of `first_later`.
 pub fn point(manifest: &Manifest, at: At, allow_gaps: bool, first_later: &mut FirstLater<'_>) -> Result<Point, String> {
     let last = manifest.whole_epochs().next_back().ok_or(NOTHING_YET)?;
     let At::Moment(moment) = at else {
@@ -156,7 +156,7 @@ pub struct Needed<'m> {
     pub base: &'m Base,
     /// In the order of commits.
     pub segments: Vec<&'m Segment>,
-    /// What is missing, if that was allowed.
+    /// The parts that are missing, if that was allowed.
     pub missing: Vec<String>,
 }
 
@@ -171,10 +171,10 @@ fn segments_since<'m>(manifest: &'m Manifest, base: &Base, point: &Point) -> Vec
 
 /// The bases of a table at or before a point, the last one first.
 fn bases_of<'m>(manifest: &'m Manifest, table: &Table, point: &Point) -> Vec<&'m Base> {
-    // What was changed before a table was read is not in a segment.
+    // No segment has the changes before a table was read.
     let is_before = |base: &Base| point.includes(base.position) && point.at.is_none_or(|at| base.moment <= at);
     let is_of = |base: &&Base| base.table == table.id && base.epoch == point.epoch && is_before(base);
-    // Nor is what was read in a gap of any use: the table may have been another one.
+    // Nor is a base that was read in a gap of any use: the table may have been another one.
     let is_in = |gap: &Gap, base: &Base| {
         let is_behind = |until: Until| (base.epoch, base.position) >= until.place();
         is_behind(gap.from) && !gap.until.is_some_and(is_behind)
@@ -219,7 +219,7 @@ impl From<Lacking> for String {
 /// Chooses the files that give a table as it was at a point.
 ///
 /// # Errors
-/// What is missing, and up to when the table can be restored.
+/// The missing parts, and the last moment to which the table can be restored.
 pub fn needed<'m>(
     manifest: &'m Manifest,
     table: &Table,
@@ -282,7 +282,7 @@ impl Segment {
 /// Versions of a table that nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown {
-    /// Where they would stand.
+    /// Their place in the log.
     pub position: Lsn,
     pub from: Moment,
     /// `None` for all that the archive has.
@@ -317,7 +317,7 @@ impl Unknown {
     }
 }
 
-/// A base and changes behind it, of which none is missing.
+/// A base and changes behind it, without a gap.
 #[derive(Debug)]
 pub struct Stretch<'m> {
     pub needed: Needed<'m>,
@@ -354,7 +354,7 @@ pub fn stretches<'m>(
     // A base divides nothing: the changes before it and after it are in the segments. So the first one that is early enough will do.
     let is_early = |base: &&Base| since.is_some_and(|since| base.moment <= since) && !is_damaged(base.number);
     let early = bases.iter().rposition(is_early).unwrap_or(0);
-    // What a base must have to go on.
+    // The position from which the next base must go on.
     let mut past = Lsn(0);
     for base in bases.into_iter().skip(early) {
         if base.through < past {
@@ -429,7 +429,7 @@ pub fn stretches<'m>(
     (known, unknown)
 }
 
-/// The times whose moments can be restored of a table, in order.
+/// The times of a table that can be restored, in order.
 pub fn restorable(manifest: &Manifest, table: &Table, is_damaged: &dyn Fn(u64) -> bool) -> Vec<(Moment, Moment)> {
     let just_before = |moment: Moment| Moment(moment.0.saturating_sub(1));
     let mut times: Vec<(Moment, Moment)> = Vec::new();
@@ -466,7 +466,7 @@ pub fn restorable(manifest: &Manifest, table: &Table, is_damaged: &dyn Fn(u64) -
     merged
 }
 
-/// The times at which a table may have been there, and of which nothing can be restored, with what is known about why.
+/// The times at which a table may have been there, and cannot be restored, with the known reasons.
 pub fn unknown(manifest: &Manifest, table: &Table, restorable: &[(Moment, Moment)]) -> Vec<(Moment, Moment, String)> {
     let end = table
         .ended
@@ -490,8 +490,8 @@ pub fn unknown(manifest: &Manifest, table: &Table, restorable: &[(Moment, Moment
     found
 }
 
-/// Returns what stays of an archive if no moment before a point is to be restored any more, and the numbers of the files that go;
-/// `None` if nothing goes.
+/// Returns the manifest without all that is needed only for moments before a point, and the numbers of the files that
+/// go; `None` if nothing goes.
 pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u64>)> {
     let moment = point.at?;
     let mut kept = manifest.clone();
@@ -727,7 +727,7 @@ mod tests {
         };
         assert_eq!(try_at(&manifest, 2099), Ok(1));
         assert!(try_at(&manifest, 2100).unwrap_err().contains("a column"));
-        // What was read in the gap is of no use before it ends.
+        // A base that was read in the gap is of no use before the gap ends.
         manifest.bases.push(base(5, 1, 300, 3000));
         assert!(try_at(&manifest, 3000).is_err());
         manifest.tables[0].gaps[0].until = Some(until(300, 3000));

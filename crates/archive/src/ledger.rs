@@ -1,4 +1,4 @@
-//! How an archive takes in what a feed, a catalog and the reading of tables say. Nothing here reads or writes.
+//! How an archive takes in the news of a feed, a catalog and the reading of tables. Nothing here reads or writes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ pub type Listed = (String, u32);
 const UNTOLD: &str =
     "it was made, dropped or renamed where the extension's event trigger did not run, so nobody knows when";
 
-/// What the feed must give before anything of it counts.
+/// The content that the feed must give before any of it counts.
 #[derive(Debug, Clone)]
 pub enum Expected {
     Mark(String),
@@ -29,7 +29,7 @@ const DIGESTED: u64 = 1000;
 /// Follows the transactions that a feed gives.
 pub struct Follower {
     expected: Expected,
-    /// The transaction whose rows come.
+    /// The transaction of the rows that come.
     current: Option<Current>,
     /// The end of the one before it.
     before: Lsn,
@@ -46,7 +46,7 @@ struct Current {
     rows: u64,
 }
 
-/// What a log has that has the expected transaction.
+/// The transactions behind the expected one in a log that has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
     pub expected: Seen,
@@ -67,8 +67,8 @@ impl Follower {
         }
     }
 
-    /// Takes a row of the feed: what it says, and the mark that it may be. Returns whether it is of a transaction behind the
-    /// expected one.
+    /// Takes a row of the feed: its text, and the mark that it may be. Returns whether it is of a transaction behind
+    /// the expected one.
     pub fn take(&mut self, position: Lsn, row: impl FnOnce() -> String, mark: Option<&str>) -> bool {
         if self.current.as_ref().is_none_or(|current| current.position != position) {
             self.end_transaction();
@@ -221,8 +221,8 @@ impl Manifest {
         self.epochs.push(epoch);
     }
 
-    /// Notes the name that a relation has as a table of the service from a position on, and the one that it had; `None` if it is none. What the
-    /// archive does not know of the time before was not told.
+    /// Notes the name that a relation has as a table of the service from a position on, and the one that it had; `None`
+    /// if it is none. If the archive does not know the one before, a definition was not told.
     pub fn define(&mut self, oid: u32, before: Option<&str>, now: Option<&str>, at: Until) {
         let (selected, reached, is_new) = (&self.selected, self.reached(), before.is_none());
         let is_selected = |name: &&str| is_selected(selected, name);
@@ -281,7 +281,7 @@ impl Manifest {
         true
     }
 
-    /// Notes what was read of the feed.
+    /// Notes the last transaction that was read of the feed.
     pub fn see(&mut self, last: Seen) {
         if let Some(epoch) = self.epochs.last_mut() {
             epoch.seen = Some(last);
@@ -295,23 +295,23 @@ impl Manifest {
         living == listed.map(|(name, oid)| (name.as_str(), *oid)).collect()
     }
 
-    /// The epoch, and the end of what was read of it.
+    /// The epoch, and the end of the part of it that was read.
     pub fn known(&self) -> (u32, Lsn) {
         let read = |epoch: &Epoch| epoch.seen.as_ref().map_or(epoch.through, |seen| seen.position);
         self.epoch().map_or((0, Lsn(0)), |epoch| (epoch.number, read(epoch)))
     }
 
-    /// Notes that everything is known up to what was known then: the feed was read to its end after the clock showed this moment, and the tables
-    /// were [compared](Manifest::compare) with a later list, or match it.
+    /// Notes that everything is known up to a position: the feed was read to its end after the clock showed this
+    /// moment, and the tables were [compared](Manifest::compare) with a later list, or match it.
     pub fn reach(&mut self, (number, through): (u32, Lsn), clock: Moment) {
         if let Some(epoch) = self.epochs.last_mut().filter(|epoch| epoch.number == number) {
             (epoch.through, epoch.reached) = (through, clock);
         }
     }
 
-    /// Compares the tables with a list of the catalog that is later than what was known then, when everything was read that was committed before the
-    /// list, which is before the clock showed this moment. A definition of which the feed says nothing was made without the extension's event
-    /// trigger, and nobody knows when.
+    /// Compares the tables with a list of the catalog that is later than the position known then, when everything was
+    /// read that was committed before the list, which is before the clock showed this moment. A definition that the
+    /// feed does not tell was made without the extension's event trigger, at an unknown time.
     pub fn compare(&mut self, listed: &[Listed], known: (u32, Lsn), clock: Moment) {
         let (before, now) = (self.reached(), self.known());
         let now = Until::new(now.0, now.1, clock);
@@ -342,7 +342,7 @@ impl Manifest {
         }
     }
 
-    /// The tables that are followed and of which not all is known from now on.
+    /// The tables that are followed and have no base, or a gap that is open.
     pub fn lacking(&self) -> Vec<Table> {
         let number = self.epoch().map_or(0, |epoch| epoch.number);
         let bases = self.bases.iter().filter(|base| base.epoch == number);

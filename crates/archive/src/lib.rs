@@ -1,13 +1,13 @@
 //! An archive: a directory from which every table can be had as it was at any moment.
 //!
 //! It has bases (all entities of a table at one position of a change feed, in the order of keys) and segments (the changes of all
-//! tables in the order of commits). The manifest says which files there are, how long they are and what their digests are. It is
-//! replaced by renaming, so it is the truth: what it does not name is not there. A segment grows at its end, and the manifest
-//! says up to where it counts.
+//! tables in the order of commits). The manifest says which files there are, with their lengths and their digests. It
+//! is replaced by renaming, so it is the truth: a file that it does not name is not there. A segment grows at its end,
+//! and the manifest says up to where it counts.
 //!
-//! [`ledger`] is how the manifest takes in what a server says. [`law`] is what a moment's tables are by what it says, or what is unknown.
+//! [`ledger`] takes the news of a server into the manifest. [`law`] finds in it the tables of a moment, or that they are unknown.
 //!
-//! An archive may come from a stranger. Nothing in it is a path, a record has a limit, and what is sorted goes to a file.
+//! An archive may come from a stranger. Nothing in it is a path, a record has a limit, and sorting uses a file.
 
 mod base;
 mod check;

@@ -1,4 +1,4 @@
-//! What an archive has: the contents of its manifest.
+//! The contents of an archive: its manifest.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use table_service_files::{Input, MOST_TABLES, lines};
 
 use crate::definition::Definition;
 
-/// The version of the format. That of 0.4.0 was 1: a change had the name of its table alone.
+/// The version of the format. In 0.4.0 it was 1: a change had the name of its table alone.
 const FORMAT: u32 = 2;
 /// How many files an archive may have.
 const MOST_FILES: usize = 1_000_000;
@@ -42,8 +42,8 @@ impl Moment {
         Some(Moment(micros(since)?.checked_sub(micros(IN_2000)?)?))
     }
 
-    /// Reads a time as RFC 3339 has it. What it has beyond microseconds is cut off, which changes no comparison with the moment of a
-    /// commit.
+    /// Reads a time as RFC 3339 has it. Digits beyond microseconds are cut off, which changes no comparison with the
+    /// moment of a commit.
     pub fn parse(text: &str) -> Option<Moment> {
         let mut text = text.to_ascii_uppercase();
         if text.as_bytes().get(10) == Some(&b' ') {
@@ -80,29 +80,29 @@ impl From<Moment> for String {
     }
 }
 
-/// The transaction that the feed has given last. Who reads it again reads the log that was read before.
+/// The transaction that the feed has given last. A reader that gets it again reads the log that was read before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     pub position: Lsn,
-    /// Of what the feed tells of it.
+    /// Of its rows in the feed.
     pub digest: String,
     /// Up to here the feed may be confirmed: the transaction comes again.
     pub confirmed: Lsn,
 }
 
-/// A time in which the feed lost nothing: between its beginning and what was read last, all changes are known.
+/// A time in which the feed lost nothing: up to the last transaction that was read, all changes are known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epoch {
     pub number: u32,
-    /// Which database of which server it is of; empty if the server does not tell.
+    /// The identity of its database and server; empty if the server does not tell.
     pub server: String,
     /// Where it begins in the log.
     pub from: Lsn,
     /// The first moment at which all tables can be restored.
     pub begins: Moment,
-    /// Everything up to here is known: it is the end of a transaction that was seen. What the archive has behind it does not count yet.
+    /// Everything up to here is known: it is the end of a transaction that was seen. Changes behind it do not count yet.
     pub through: Lsn,
-    /// What the server's clock showed before the last read that found everything.
+    /// The server's clock before the last read that found everything.
     pub reached: Moment,
     /// `None` in an archive of 0.4.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,7 +187,7 @@ pub struct Name {
     pub from: Until,
 }
 
-/// A relation, as long as it is a table of the service. Its names are what restores call it; its changes are found by its OID.
+/// A relation, as long as it is a table of the service. Restores call it by its names; its changes are found by its OID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     pub id: u32,
@@ -195,7 +195,7 @@ pub struct Table {
     /// One after the other.
     #[serde(default)]
     pub names: Vec<Name>,
-    /// What an archive of 0.4.0 has in the place of `names`.
+    /// The name in an archive of 0.4.0, in place of `names`.
     #[serde(default, skip_serializing)]
     name: String,
     /// From here on it may have been there.
@@ -207,7 +207,7 @@ pub struct Table {
     pub ended: Option<Ended>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
-    /// What it had beside its entities, one after the other.
+    /// Its definitions, one after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<Defined>,
 }
@@ -318,17 +318,17 @@ enum Line<'a> {
     },
 }
 
-/// What an archive has. The first document of its file has what is not a list.
+/// The contents of an archive. The first document of its file has all that is not a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     format: u32,
-    /// What no other archive has.
+    /// A number that no other archive has.
     pub archive: String,
     pub feed: String,
     /// The number of the next file.
     pub next: u64,
     pub next_table: u32,
-    /// The names that are followed; `*` stands for any characters. Without one, all tables are.
+    /// The names that are followed; `*` matches any characters. Without one, all tables are.
     pub selected: Vec<String>,
     /// The first moment that can be restored.
     pub floor: Until,
@@ -368,7 +368,7 @@ impl Manifest {
         self.epochs.last()
     }
 
-    /// The epochs of which anything is known.
+    /// The epochs that are known, at least in part.
     pub fn whole_epochs(&self) -> impl DoubleEndedIterator<Item = &Epoch> {
         self.epochs.iter().filter(|epoch| epoch.through >= epoch.from)
     }
@@ -445,7 +445,7 @@ impl Manifest {
     /// The documents of the manifest's file, one a line.
     ///
     /// # Errors
-    /// What no reader would take.
+    /// A manifest that no reader would accept.
     pub fn to_lines(&self) -> Result<Vec<u8>, String> {
         self.check()?;
         let lines = std::iter::once(Line::Archive(Cow::Borrowed(self)))
@@ -515,7 +515,7 @@ impl Manifest {
         }
     }
 
-    /// Checks what the rest of the program relies on: a stranger may have written it.
+    /// Checks everything that the rest of the program relies on: a stranger may have written it.
     fn check(&self) -> Result<(), String> {
         if FeedName::parse(&self.feed).is_err() {
             return Err("its feed has a name that no feed has".to_owned());
@@ -568,7 +568,7 @@ impl Manifest {
     }
 }
 
-/// What a manifest has too much of.
+/// The message about a manifest that is larger than any real one.
 const TOO_MUCH: &str = "it has too many tables, files or gaps, or what is longer than anything that an archive has";
 
 /// How much of everything there is so far, so that a small file does not take much memory.
@@ -578,7 +578,7 @@ struct Room {
     tables: usize,
     /// Gaps, names, definitions and epochs.
     others: usize,
-    /// The bytes of what is no file.
+    /// The bytes of all lines but those of files.
     text: usize,
     all: usize,
 }
@@ -608,7 +608,7 @@ impl Room {
     }
 }
 
-/// Returns whether names select a table. Case does not matter, `*` stands for any characters, and no name selects all.
+/// Returns whether names select a table. Case does not matter, `*` matches any characters, and no name selects all.
 pub fn is_selected(names: &[String], table: &str) -> bool {
     let table = table_name::fold(table);
     names.is_empty()
@@ -733,7 +733,7 @@ pub mod tests {
         for end in 0..lines.len() - 1 {
             assert!(Manifest::read(lines.get(..end).unwrap()).is_err(), "{end}");
         }
-        // That of 0.4.0.
+        // The manifest of 0.4.0.
         let text = String::from_utf8(lines).unwrap();
         let names =
             r#""names":[{"name":"Orders","from":{"epoch":1,"position":"0/64","moment":"2000-01-01T00:00:00.001Z"}}]"#;

@@ -16,14 +16,14 @@ use crate::sort::Sorted;
 use crate::state::{State, Versions};
 use table_service_model::Lsn;
 
-/// What an archive's directory says, and what keeps its files there.
+/// The contents of an archive's directory, and the lock that keeps its files there.
 pub struct Archive {
     directory: Directory,
     found: Found,
     reading: Reading,
 }
 
-/// What is to be restored.
+/// The selection to restore.
 pub struct Wanted<'w> {
     pub at: At,
     /// All tables without a name.
@@ -45,25 +45,25 @@ pub struct Restored {
     pub lacking: Vec<(String, Failure)>,
     /// Which tables the archive follows, as [`is_selected`](crate::is_selected) takes them.
     pub selected: Vec<String>,
-    /// What tables had beside their entities, as far as that was seen, by the names that they get.
+    /// The definitions of tables, as far as they are known, by the names that the tables get.
     pub definitions: BTreeMap<String, Definition>,
     pub state: State,
     /// Keeps the files there.
     pub reading: Reading,
 }
 
-/// What is said of what was left out.
+/// Messages about parts that were left out.
 pub type Notes = Vec<String>;
 
-/// What is said of a history.
+/// A history, and messages about it.
 pub struct Told {
     pub notes: Notes,
-    /// What of it is not known.
+    /// Messages about its unknown parts.
     pub unknown: Notes,
 }
 
 impl Archive {
-    /// Reads what an archive has, and keeps its files there.
+    /// Reads the manifest of an archive, and keeps the files there.
     pub fn open(path: &Path) -> Result<Archive, Failure> {
         let directory = Directory::new(path);
         let reading = directory.read_lock();
@@ -74,7 +74,7 @@ impl Archive {
         })
     }
 
-    /// What the archive does not have. The newest manifest may have it, if that is damaged.
+    /// The archive does not have it. The newest manifest may have it, if that is damaged.
     fn failed(&self, problem: &dyn std::fmt::Display) -> Failure {
         match self.found.damage.as_ref().filter(|_| self.found.is_earlier) {
             Some(damage) => self.damaged(&format!("{problem}. {damage}")),
@@ -132,7 +132,7 @@ impl Archive {
         }
     }
 
-    /// Prepares what is wanted. Of all tables, those that are not known are left out.
+    /// Prepares the wanted tables. If these are all, those that are not known are left out.
     ///
     /// # Errors
     /// A moment that the archive does not have, damaged files.
@@ -196,7 +196,7 @@ impl Archive {
     /// where versions are not known.
     ///
     /// # Errors
-    /// A table that the archive does not have, files that are not what the manifest says.
+    /// A table that the archive does not have, files that differ from the manifest.
     pub fn history(
         &self,
         table: &str,

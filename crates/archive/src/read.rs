@@ -90,7 +90,7 @@ pub struct Lines {
 
 impl Lines {
     /// # Errors
-    /// A link, what the operating system says.
+    /// A link, an error of the operating system.
     pub fn open(directory: &Directory, kind: Kind, number: u64, contents: &Contents) -> Result<Lines, String> {
         let path = directory.file(kind, number);
         let name = path.display().to_string();
@@ -98,7 +98,7 @@ impl Lines {
             let file = created::read_only(&path)?.take(contents.bytes);
             let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(BUFFER, file))?;
             decoder.window_log_max(WINDOW_LOG)?;
-            // What was compressed to very little must not become more than the manifest says.
+            // A small compressed file must not expand to more than the manifest says.
             Input::new(decoder.take(contents.raw))
         };
         Ok(Lines {
@@ -194,7 +194,7 @@ impl<'m> Checker<'m> {
         }
     }
 
-    /// What is wrong with a file; `None` if nothing is.
+    /// The damage of a file; `None` if there is none.
     pub fn damage(&self, number: u64) -> Option<String> {
         if let Some(known) = self.known.borrow().get(&number) {
             return known.clone();
@@ -214,7 +214,7 @@ impl<'m> Checker<'m> {
         self.damage(number).is_some()
     }
 
-    /// Finds the first transaction in a segment, behind a position, whose commit is later than a moment.
+    /// Finds the first transaction in a segment, behind a position, with a commit later than a moment.
     ///
     /// # Errors
     /// A damaged segment, unless gaps are allowed.

@@ -1,4 +1,4 @@
-//! What tables have beside their entities, as it was seen from time to time: no feed tells when it changes.
+//! Definitions of tables, as visits saw them: no feed tells when they change.
 
 use crate::definition::Definition;
 use crate::law::Point;
@@ -9,7 +9,7 @@ const MOST_DEFINITIONS: usize = 100;
 const LARGEST_DEFINITIONS: usize = 16 << 20;
 
 impl Table {
-    /// What it had at a point, and whether that was seen then: before it was seen first, nobody knows.
+    /// Its definition at a point, and whether a visit had seen it by then: before the first visit, nobody knows.
     pub fn definition_at(&self, point: &Point) -> Option<(&Definition, bool)> {
         let seen = self.definitions.iter().rfind(|defined| point.is_after(defined.from));
         let defined = seen.or(self.definitions.first())?;
@@ -18,7 +18,7 @@ impl Table {
 }
 
 impl Manifest {
-    /// Notes what tables have now, by their OIDs. Returns the names of those for which there is no room.
+    /// Notes the present definitions of tables, by their OIDs. Returns the names of tables for which there is no room.
     pub fn define_as_seen(&mut self, seen: Vec<(u32, Definition)>) -> Vec<String> {
         let (from, floor) = (self.reached(), self.floor);
         let definitions = self.tables.iter().flat_map(|table| &table.definitions);
@@ -38,7 +38,7 @@ impl Manifest {
             } else if !is_same {
                 table.definitions.push(Defined { from, definition });
             }
-            // What no moment needs, and what is too much.
+            // Definitions that no moment needs, and those over the limit.
             let is_older = |until: Until| (until.epoch, until.moment) <= (floor.epoch, floor.moment);
             while table.definitions.len() > MOST_DEFINITIONS
                 || table.definitions.get(1).is_some_and(|next| is_older(next.from))
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(at(300, 2999), (1, true));
         assert_eq!(at(301, 3000), (2, true));
 
-        // What no moment needs goes, and there is a limit for the rest.
+        // Definitions that no moment needs are removed, and there is a limit for the rest.
         manifest.floor = until(300, 3000);
         for properties in 0..3 * MOST_DEFINITIONS {
             manifest.define_as_seen(vec![(7, indexed(properties % 7))]);

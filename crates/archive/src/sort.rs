@@ -1,4 +1,4 @@
-//! Sorts more than fits into memory: what is full is sorted and goes to a file without a name, and the files are merged.
+//! Sorts more than fits into memory: each full buffer goes, sorted, to a file without a name, and the files are merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use std::io::{BufReader, BufWriter, Error, Read, Result, Seek, Write};
 
 use table_service_command_line::files as created;
 
-/// What is sorted in memory at a time.
+/// The bytes that are sorted in memory at a time.
 const BUFFER: usize = 32 << 20;
 /// How many files are merged at a time.
 const MOST_RUNS: usize = 32;
@@ -100,7 +100,7 @@ fn write(run: &mut impl Write, key: &[u8], document: &[u8]) -> Result<()> {
     run.write_all(document)
 }
 
-/// What comes from a run.
+/// A sorted run, in a file or in memory.
 enum Run {
     File(BufReader<File>),
     Memory(Sorter, usize),
@@ -175,7 +175,7 @@ impl Sorted {
         Ok(())
     }
 
-    /// The key of what comes next.
+    /// The key of the next document.
     pub fn peek(&self) -> Option<&[u8]> {
         self.heads.peek().map(|Reverse((key, ..))| key.as_slice())
     }

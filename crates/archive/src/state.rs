@@ -19,11 +19,11 @@ const MOST_CLEARS: usize = 1_000_000;
 /// How many keys of entities with large properties may be changed between two bases, so that all of that fits into memory.
 const MOST_MOVES: usize = 1_000_000;
 
-/// What is told of the changes.
+/// The changes that are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Versions {
     All,
-    /// Only what is there in the end.
+    /// Only the entities that are there in the end.
     Last,
 }
 
@@ -70,7 +70,7 @@ impl State {
             state.allow_gaps = true;
             let ids: Vec<u32> = state.wanted.keys().copied().collect();
             for id in ids {
-                // What is the matter with a table is said when it is visited.
+                // A problem of a table is reported when it is visited.
                 let _ = state.visit(id, &mut lookup);
             }
             let found = lookup.found.finish().map_err(|error| error.to_string())?;
@@ -112,7 +112,7 @@ impl State {
         }
         let mut sorter = Sorter::new();
         let mut number = 0;
-        // In the order of the manifest, which is that of commits.
+        // In the order of the manifest, which is the order of commits.
         for segment in manifest
             .segments
             .iter()
@@ -270,7 +270,7 @@ impl State {
     }
 }
 
-/// Changes of keys whose inserts lack their properties.
+/// Changes of keys, with inserts that lack their properties.
 #[derive(Default)]
 struct Moves {
     /// The numbers of their deletes. The insert is the next change.
@@ -279,7 +279,7 @@ struct Moves {
     unknown: usize,
 }
 
-/// Looks up what deletes have removed.
+/// Looks up the properties that deletes have removed.
 struct Lookup<'l> {
     deletes: &'l HashSet<u64>,
     /// The properties, by the number of the insert.

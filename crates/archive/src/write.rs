@@ -17,7 +17,7 @@ use table_service_model::Lsn;
 const LEVEL: i32 = 3;
 const BUFFER: usize = 1 << 16;
 
-/// Counts what goes to a file.
+/// Counts and hashes the bytes that go to a file.
 struct Hashed {
     file: File,
     hash: Sha256,
@@ -62,7 +62,7 @@ fn end(frame: Frame) -> std::io::Result<Hashed> {
 pub struct SegmentWriter {
     file: File,
     name: String,
-    /// What is on the disk, with every page that has ended.
+    /// The part that is on the disk, with every page that has ended.
     pub segment: Segment,
     hash: Sha256,
     page: Option<Page>,
@@ -92,7 +92,7 @@ impl SegmentWriter {
         })
     }
 
-    /// Goes on with a segment: what a run that was killed has left behind its end goes. Returns `None` if the segment is damaged.
+    /// Goes on with a segment, but not with bytes that a killed run has left behind its end. Returns `None` if it is damaged.
     pub fn again(directory: &Directory, segment: &Segment) -> Result<Option<SegmentWriter>, Failure> {
         let path = directory.file(Kind::Segment, segment.number);
         let name = path.display().to_string();
@@ -143,7 +143,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Takes back what was written since the page began.
+    /// Takes back everything that was written since the page began.
     pub fn undo(&mut self) -> Result<(), Failure> {
         self.page = None;
         let length = self.segment.contents.bytes;
@@ -193,7 +193,7 @@ impl BaseWriter {
     }
 
     /// # Errors
-    /// An entity that does not come in the order of keys; what the operating system says.
+    /// An entity that does not come in the order of keys; an error of the operating system.
     pub fn add(&mut self, record: &Record) -> Result<(), Failure> {
         let key = (record.partition_key.as_str(), record.row_key.as_str());
         if self.last.as_ref().is_some_and(|(p, r)| key <= (p.as_str(), r.as_str())) {

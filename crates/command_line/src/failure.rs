@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::printable;
 
-/// What the program ends with.
+/// Exit statuses of the program.
 pub mod exit {
     pub const DONE: u8 = 0;
     /// The copy or the comparison could not finish.

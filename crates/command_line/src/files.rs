@@ -1,13 +1,13 @@
 //! The files that programs open by a name: nothing else in them opens one.
 //!
-//! A name is looked up once. What it leads to is held by a descriptor, looked at, and opened through that descriptor, so that nobody puts
-//! another file in its place meanwhile.
+//! A name is looked up once. The file that it leads to is held by a descriptor, looked at, and opened through that
+//! descriptor, so that nobody puts another file in its place meanwhile.
 //!
-//! - A file is a regular one. Where a stream will do, it may be a pipe or a device of the user or of root, such as that of `<(…)`, or a
-//!   stream that the program was started with.
+//! - A file is a regular one. Where a stream will do, it may be a pipe or a device of the user or of root, for example from `<(…)`,
+//!   or a stream that the program was started with.
 //! - Where others may put names, a file is the user's or root's, and has one name if it is written. Only data, which no program believes,
 //!   may be anybody's.
-//! - A link is the user's or root's. It leads to what is read, and to no file that is written.
+//! - A link is the user's or root's. It may lead to a file that is read, and to none that is written.
 //! - A new file gets a name that nobody has. A file for the user alone can be written by nobody else. A file for one moment has no name.
 //!
 //! Root makes files for others to find only where nobody else can make or change a name on the way.
@@ -32,7 +32,7 @@ pub const SHARED: u32 = 0o666;
 /// As many links as Linux follows.
 const MOST_LINKS: usize = 40;
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 struct Opening {
     access: OFlags,
     takes_files: bool,
@@ -78,7 +78,7 @@ const STREAM: Opening = Opening {
     ..APPENDED
 };
 
-/// What a name leads to: a descriptor that reads and writes nothing yet.
+/// The file that a name leads to: a descriptor that reads and writes nothing yet.
 struct Found {
     descriptor: OwnedFd,
     about: Stat,
@@ -107,7 +107,7 @@ impl Found {
                     path = above.join(std::ffi::OsString::from_vec(target));
                     continue;
                 }
-                // What a process has open may have no name.
+                // A file that a process has open may have no name.
                 descriptor = openat(&directory, name, HELD, Mode::empty())?;
                 about = fstat(&descriptor)?;
             }
@@ -121,7 +121,7 @@ impl Found {
         Err(Errno::LOOP.into())
     }
 
-    /// Returns why it is not what the program means to open.
+    /// Returns why it is not the file that the program means to open.
     fn problem(&self, opening: &Opening) -> Option<&'static str> {
         let (is_own, writes) = (is_trusted(self.about.st_uid), opening.access != OFlags::RDONLY);
         match FileType::from_raw_mode(self.about.st_mode) {
@@ -179,7 +179,7 @@ fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
-/// Returns whether the program was started with a stream, as it is with what `sudo` has of another user.
+/// Returns whether the program was started with a stream: `sudo` starts it with those of another user.
 fn is_standard_stream(about: &Stat) -> bool {
     let streams = [
         fstat(std::io::stdin()),
@@ -193,7 +193,7 @@ fn is_standard_stream(about: &Stat) -> bool {
 /// Opens data to read them: a file of anybody, or a stream.
 ///
 /// # Errors
-/// A stream of another user; what the operating system says.
+/// A stream of another user; an error of the operating system.
 pub fn data(path: &Path) -> Result<File> {
     DATA.open(path)
 }
@@ -201,20 +201,20 @@ pub fn data(path: &Path) -> Result<File> {
 /// Opens a regular file of anybody to read it.
 ///
 /// # Errors
-/// A link, something that is no file, what the operating system says.
+/// A link, something that is no file, an error of the operating system.
 pub fn read_only(path: &Path) -> Result<File> {
     UNTRUSTED.open(path)
 }
 
-/// Opens what the program believes: settings, keys, certificates.
+/// Opens a file that the program believes: settings, keys, certificates.
 ///
 /// # Errors
-/// A file of another user where others may put names, a stream of another user, what the operating system says.
+/// A file of another user where others may put names, a stream of another user, an error of the operating system.
 pub fn settings(path: &Path) -> Result<File> {
     SETTINGS.open(path)
 }
 
-/// Reads what the program believes, if it has no more bytes than this.
+/// Reads a file that the program believes, if it has no more bytes than this.
 ///
 /// # Errors
 /// As for [`settings`]; a longer text; one that is not UTF-8.
@@ -248,7 +248,7 @@ fn bounded(file: File, most: u64) -> Result<Vec<u8>> {
 /// Opens a regular file that an earlier run has made in this mode, to go on with it.
 ///
 /// # Errors
-/// A link, something that is no file, a file that others can have made or changed, what the operating system says.
+/// A link, something that is no file, a file that others can have made or changed, an error of the operating system.
 pub fn again(path: &Path, mode: u32) -> Result<File> {
     Opening { mode, ..KEPT }.open(path)
 }
@@ -283,7 +283,7 @@ pub fn alone(path: &Path, mode: u32) -> Result<File> {
 /// Opens a file to append to it, or makes it for the user alone; or opens a stream to write to it.
 ///
 /// # Errors
-/// A link to a file, a file that others can have made, a stream of another user, what the operating system says.
+/// A link to a file, a file that others can have made, a stream of another user, an error of the operating system.
 pub fn appended(path: &Path) -> Result<File> {
     append(path, PRIVATE)
 }
@@ -295,7 +295,7 @@ fn append(path: &Path, mode: u32) -> Result<File> {
     }
 }
 
-/// Opens a log as [`appended`], or makes it for all whom the umask allows.
+/// Opens a log as [`appended`], or makes it for everybody that the umask allows.
 ///
 /// # Errors
 /// As [`appended`]; for root, if somebody else can make or change a name on the way.
@@ -307,7 +307,7 @@ pub fn log(path: &Path) -> Result<File> {
 /// Opens a pipe or a device to write to it.
 ///
 /// # Errors
-/// A file, a stream of another user, what the operating system says.
+/// A file, a stream of another user, an error of the operating system.
 pub fn stream(path: &Path) -> Result<File> {
     STREAM.open(path)
 }
@@ -315,7 +315,7 @@ pub fn stream(path: &Path) -> Result<File> {
 /// Makes a file for reading and writing. Its name must be free.
 ///
 /// # Errors
-/// What has the name already, a link for example; what the operating system says.
+/// A file with this name, for example a link; an error of the operating system.
 pub fn create_new(path: &Path, mode: u32) -> Result<File> {
     File::options()
         .read(true)
@@ -342,7 +342,7 @@ pub fn new_log(path: &Path, mode: u32) -> Result<File> {
 /// target.
 ///
 /// # Errors
-/// What the operating system says: the file of another user, in a directory that keeps it, stays.
+/// An error of the operating system: for example, the file of another user in a sticky directory stays.
 pub fn anew(path: &Path, mode: u32) -> Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -351,8 +351,8 @@ pub fn anew(path: &Path, mode: u32) -> Result<File> {
     create_new(path, mode)
 }
 
-/// Makes a file for this user alone, in the place of one that is there, so that nobody else has it open. Devices, such as `/dev/null` or
-/// `/dev/stdout`, are not removed for it.
+/// Makes a file for this user alone, and replaces one that is there, so that nobody else has it open. Devices, for
+/// example `/dev/null` or `/dev/stdout`, are not removed for it.
 ///
 /// # Errors
 /// If it cannot be made; for root, if somebody else can make or change a name on the way.
@@ -364,7 +364,7 @@ pub fn replace(path: &Path) -> Result<File> {
     }
 }
 
-/// Puts a whole file into the place of another one.
+/// Replaces a file by a whole new one.
 pub fn replaced(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let temporary = beside(path, ".new");
     let mut file = anew(&temporary, mode)?;
@@ -413,8 +413,8 @@ fn above(path: &Path) -> Result<PathBuf> {
     Ok(path.parent().unwrap_or(Path::new("/")).to_owned())
 }
 
-/// Checks that a directory and all above it are root's, as they are named and as they are: a link on the way is root's too. Where all
-/// may write, the sticky bit keeps root's names.
+/// Checks that a directory and all above it are root's, as they are named and as they are: a link on the way is also
+/// root's. Where all may write, the sticky bit keeps root's names.
 ///
 /// # Errors
 /// For root, if somebody else can change a name on the way.
@@ -437,7 +437,7 @@ fn is_loose(directory: &Metadata) -> bool {
     !directory.is_symlink() && directory.mode() & 0o022 != 0 && directory.mode() & 0o1000 == 0
 }
 
-/// Checks that nobody else can put a name into a directory, in addition to what [`require_trusted`] checks.
+/// Checks that nobody else can put a name into a directory, in addition to the checks of [`require_trusted`].
 ///
 /// # Errors
 /// For root, if somebody else can.
@@ -498,7 +498,7 @@ mod tests {
         alone(&path, SHARED).unwrap();
     }
 
-    /// What a file is opened for.
+    /// The purpose for which a file is opened.
     type Door = fn(&Path) -> Result<File>;
     const DOORS: [(&str, Door); 7] = [
         ("data", data),

@@ -15,7 +15,7 @@ use clap::{Arg, Command, Parser, ValueEnum};
 use clap_complete::Shell;
 use table_service_model::secret;
 
-/// With this option and the name of a shell, a program prints what completes its arguments there. Packages are made with it.
+/// With this option and the name of a shell, a program prints its completions for that shell. Packages are made with it.
 const COMPLETIONS: &str = "--completions";
 
 /// Reads the arguments of a program. Those with the names that are `harmless` never hold a secret.
@@ -124,7 +124,7 @@ fn without_values(
     error
 }
 
-/// Returns what is said of an argument that may be a secret in the wrong place.
+/// Returns the description of an argument that may be a secret in the wrong place.
 fn described(text: &str, arguments: &[OsString]) -> String {
     let position = arguments.iter().position(|argument| argument.to_str() == Some(text));
     let place = position
@@ -136,7 +136,7 @@ fn described(text: &str, arguments: &[OsString]) -> String {
     )
 }
 
-/// Returns whether a text has the characters and the length of a moment or a duration: no key of an account has, wherever it stands.
+/// Returns whether a text has the characters and the length of a moment or a duration, which no key of an account has.
 fn is_short(text: &str) -> bool {
     text.len() <= 40 && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.: ".contains(c))
 }

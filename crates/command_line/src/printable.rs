@@ -6,10 +6,10 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// What a message may have of one text from outside.
+/// The most bytes of one foreign text in a message.
 const LONGEST: usize = 2000;
 
-/// Characters that change what a terminal shows: controls, and those that turn or hide text.
+/// Characters that change the display of a terminal: controls, and those that turn or hide text.
 fn is_obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -21,7 +21,7 @@ pub fn escaped(text: &str) -> String {
     escape(text, |_| false)
 }
 
-/// A message of ours, whose lines stay lines.
+/// A message of ours. Its lines stay lines.
 pub fn message(text: &str) -> String {
     escape(text, |c| c == '\n')
 }
@@ -39,7 +39,7 @@ fn escape(text: &str, stays: fn(char) -> bool) -> String {
     out
 }
 
-/// What the other side says, in one line and not too long.
+/// A message of the other side, in one line and not too long.
 pub fn said(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", escaped(text.get(..end).unwrap_or_default())),
@@ -47,7 +47,7 @@ pub fn said(text: &str) -> String {
     }
 }
 
-/// JSON in one line. Those characters stand only in strings, where JSON has its own form for them.
+/// JSON in one line. Those characters are only in strings, where JSON has its own form for them.
 pub fn json(value: &serde_json::Value) -> String {
     let text = value.to_string();
     let mut out = String::with_capacity(text.len());

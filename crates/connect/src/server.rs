@@ -18,7 +18,7 @@ use crate::error::with_sources;
 use crate::tls::Certificates;
 use crate::url::DatabaseUrl;
 
-/// The time after which the next address of a name is tried too.
+/// The time after which the next address of a name is also tried.
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
 /// The part of a connection that reads and writes, until it ends.
@@ -192,7 +192,7 @@ impl Server {
     }
 }
 
-/// Connects over the socket in a directory, to a server of one's own.
+/// Connects over the socket in a directory, to a server that the program has started.
 pub async fn open_socket(directory: &Path, role: &str, database: &str) -> Result<Opened, Error> {
     let mut config = Config::new();
     config.host_path(directory).user(role).dbname(database);

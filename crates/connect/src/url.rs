@@ -89,7 +89,7 @@ impl DatabaseUrl {
         format!("{}/{}", servers.join(","), shown_name(database))
     }
 
-    /// Returns each server alone. For TLS, a server with an address only has it as its host too.
+    /// Returns each server alone. For TLS, a server with an address only has it also as its host.
     #[must_use]
     pub fn servers(&self) -> Vec<DatabaseUrl> {
         let DatabaseUrl(config) = self;
@@ -139,7 +139,7 @@ impl DatabaseUrl {
         self.0.options(options.trim());
     }
 
-    /// Sets the name of the program, also over that of the URL.
+    /// Sets the name of the program, also over the name in the URL.
     pub fn set_application_name(&mut self, name: &str) {
         self.0.application_name(name);
     }

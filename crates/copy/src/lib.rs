@@ -3,8 +3,8 @@
 //!
 //! A source gives the entities of a table in chunks, range by range. The pipeline hands them to lanes, which write them
 //! into the target, and notes for each range how far everything is written. Nothing holds more than some chunks.
-//! Entities that a filter selects are counted or deleted range by range too, by their keys. An archive keeps the changes of
-//! a database, and is a source as of any moment.
+//! Entities that a filter selects are also counted or deleted range by range, by their keys. An archive keeps the
+//! changes of a database, and is a source as of any moment.
 
 pub mod commands;
 pub mod ends;

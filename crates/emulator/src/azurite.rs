@@ -10,9 +10,9 @@ use crate::messages::Messages;
 use crate::other_services::OtherService;
 use crate::settings::{CommonOptions, EmulatorSettings};
 
-/// The names of the commands, and of this program where it stands for one of them.
+/// The names of the commands, and of this program if it runs as one of them.
 pub const TABLE: &str = "azurite-table";
-/// The name of the command that serves blobs and queues too.
+/// The name of the command that also serves blobs and queues.
 pub const ALL: &str = "azurite";
 /// The directory of the tables, in that of --location.
 const DATA: &str = "table-service-emulator";
@@ -278,8 +278,8 @@ fn option_of(setting: &str) -> Option<String> {
     Some(option.to_owned())
 }
 
-/// The arguments without the values of switches. azurite-table takes `--silent true` and `--silent=false`, too, and a switch that is
-/// there is on.
+/// The arguments without the values of switches. azurite-table also takes `--silent true` and `--silent=false`, and a
+/// switch that is there is on.
 pub fn without_values_of_switches(arguments: &[OsString]) -> Vec<OsString> {
     let mut left = Vec::with_capacity(arguments.len());
     let mut arguments = arguments.iter().peekable();

@@ -188,7 +188,7 @@ fn gateway(options: EmulatorSettings, socket: &Path) -> Result<Config, String> {
     .map_err(|error| under_name_of_option(options.names, &error))?;
     let hosts = config::host_names("--allowed-host", &options.more.allowed_hosts);
     let hosts = hosts.map_err(|error| format!("{}: {}", error.setting, error.problem))?;
-    // Nobody can sign for an account whose key is not public.
+    // If no account has a public key, no page can sign a request.
     config.client_hosts = config
         .accounts
         .iter()

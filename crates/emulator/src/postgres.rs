@@ -275,7 +275,7 @@ struct Started {
     handle: OwnedFd,
 }
 
-/// Returns the processes whose standard error is that log. No other process can open it, so these are the server's.
+/// Returns the processes with that log as standard error. No other process can open it: these are the server's.
 fn started(log: &Metadata) -> Vec<Started> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes

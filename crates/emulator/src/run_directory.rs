@@ -23,7 +23,7 @@ pub struct RunDirectory {
     _lock: File,
 }
 
-/// The time that an ending emulator may still hold its tables. A user who starts it again need not wait for that.
+/// The time that an ending emulator may still hold its tables. The next one waits for that, not the user.
 const ENDING: Duration = Duration::from_secs(5);
 /// The file in a directory that its user has locked.
 const LOCK: &str = "lock";

@@ -57,7 +57,7 @@ impl Temporary {
         cwds.filter(|cwd| cwd.starts_with(self.path())).collect()
     }
 
-    /// That no file and no process is left.
+    /// Returns whether no file and no process is left.
     fn is_clean(&self) -> bool {
         self.entries().is_empty() && self.processes().is_empty()
     }
@@ -317,7 +317,7 @@ fn reset_empties_it_for_the_next_test() {
     emulator
         .admin("POST", "/reset", &[("Origin", "http://example.com")])
         .expect(403);
-    // Not even one whose name leads to this machine, which is not another origin for the browser.
+    // Not even a page with a name that leads to this machine, which is not another origin for the browser.
     let refused = emulator
         .admin("POST", "/reset", &[("Host", "evil.example")])
         .expect(421);
@@ -550,7 +550,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// Returns how an emulator ends that does not start. An emulator that starts is ended, with success.
+/// Returns the exit status and the output of an emulator that should not start. One that starts is ended, with success.
 fn refused(temporary: &Temporary, arguments: &[&str]) -> Output {
     let mut child = program(temporary, arguments).spawn().unwrap();
     let mut line = String::new();
@@ -598,7 +598,7 @@ fn root_writes_nothing_where_another_user_may_put_a_name() {
         let mut found = Vec::new();
         names_of_others(temporary.path(), &mut found);
         assert_eq!(found, Vec::<PathBuf>::new());
-        // Nobody else reads what it has made for itself.
+        // Nobody else reads the files that it has made for itself.
         let place = temporary
             .path()
             .join("table-service-emulator-0")
@@ -726,7 +726,7 @@ fn root_writes_no_file_where_links_of_others_lead() {
     );
 }
 
-/// The environment may have what is for the user of this process only. As root, the server is another user.
+/// The environment may have texts for the user of this process only. As root, the server is another user.
 #[test]
 fn the_server_gets_little_of_the_environment() {
     let temporary = Temporary::new();
@@ -795,7 +795,7 @@ fn it_signals_no_process_that_it_did_not_start() {
 }
 
 /// Two ports that are free, one after the other. They are below the range from which the kernel takes the ports of
-/// connections: one of those could take them before the emulator does, for a minute after its end too.
+/// connections: a connection could take them before the emulator does, or for a minute after its end.
 fn free_ports() -> u16 {
     loop {
         let random = RandomState::new().build_hasher().finish();
@@ -856,7 +856,7 @@ fn the_guide_has_every_option() {
         words.filter(|word| word.starts_with("--")).map(str::to_owned).collect()
     };
     let table: String = guide.lines().filter(|line| line.starts_with("| `--")).collect();
-    // The examples have options of other programs too.
+    // The examples also have options of other programs.
     let mut expected = options(help.split("Examples:").next().unwrap_or_default());
     expected.retain(|option| !["--help", "--version"].contains(&option.as_str()));
     assert_eq!(options(&table), expected);
@@ -1048,8 +1048,8 @@ fn it_stands_for_azurite_table() {
     assert_eq!(temporary.entries(), [PathBuf::from(location)]);
 }
 
-/// The addresses in what an emulator in the place of azurite prints, of its Blob, Queue and Table service. Test set-ups wait for these
-/// lines.
+/// The addresses of the Blob, Queue and Table service that an emulator prints if it replaces azurite. Test set-ups wait
+/// for these lines.
 fn services(said: &mut impl Iterator<Item = String>, scheme: &str) -> [SocketAddr; 3] {
     let addresses = ["Blob", "Queue", "Table"].map(|service| {
         let starting = said.next().unwrap();
@@ -1126,7 +1126,7 @@ fn it_stands_for_azurite_and_has_only_tables() {
             "{text}"
         );
     }
-    // Without a signature too: only this machine can ask.
+    // Also without a signature: only this machine can ask.
     let plain = raw("GET", "/", &[("Host", "localhost")], b"");
     Client::new(blob).exchange(&plain).expect(501);
 

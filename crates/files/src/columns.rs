@@ -1,8 +1,8 @@
 //! Rows of CSV with the columns `PartitionKey`, `RowKey`, `Timestamp`, `Name` and `Name@type`, as Azure Storage Explorer
 //! writes and reads them. A property that an entity lacks has neither value nor type.
 //!
-//! A release of Storage Explorer writes types only into the first row of data, and can write none at all. In what the explorer of
-//! 0.3 has exported, texts may be [escaped](formula::ESCAPED).
+//! A release of Storage Explorer writes types only into the first row of data, and can write none at all. In files that
+//! the explorer of 0.3 has exported, texts may be [escaped](formula::ESCAPED).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ impl Columns {
     /// Reads the header.
     ///
     /// # Errors
-    /// A missing column of a key, a column that stands there twice, a type without its value.
+    /// A missing column of a key, a column that comes twice, a type without its value.
     pub fn of_header(header: &Row) -> Result<Columns, Fault> {
         let names = header.names()?;
         let indexes: HashMap<&str, usize> = names

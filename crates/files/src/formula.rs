@@ -1,13 +1,13 @@
 //! Texts that a spreadsheet would take for formulas, in CSV.
 //!
-//! A user who opens a file of entities in a spreadsheet must not execute text that somebody else has stored. Quotes do not help:
+//! A spreadsheet that opens a file of entities must not execute text that somebody else has stored. Quotes do not help:
 //! a spreadsheet takes them away before it looks.
 //!
 //! Some spreadsheets separate cells by semicolons or tabs, and then take quotes within a line for text. So a cell may begin behind
 //! each of these and behind a line end, also within a quoted text.
 
-/// The column, without values, of a file that the explorer of 0.3 has exported: an apostrophe stands before each formula and
-/// apostrophe that may begin a cell.
+/// The column, without values, of a file that the explorer of 0.3 has exported: an apostrophe is before each formula
+/// and apostrophe that may begin a cell.
 pub const ESCAPED: &str = "odata.apostrophes";
 
 /// The ends of a cell for one program or another, beside the comma: fields with a comma are quoted.
@@ -16,12 +16,12 @@ const ENDS: [char; 4] = [';', '\t', '\r', '\n'];
 /// The beginnings of a formula (OWASP, CSV injection).
 const BEGINNINGS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// Returns whether a spreadsheet may execute a part of a text. A number, of a telephone too, executes nothing, unless it begins
-/// a line: for some programs the cell goes on behind the comma then.
+/// Returns whether a spreadsheet may execute a part of a text. A number, for example of a telephone, executes nothing,
+/// unless it begins a line: for some programs the cell goes on behind the comma then.
 #[must_use]
 pub fn is_formula(text: &str, begins_line: bool) -> bool {
     let is_number = text.chars().all(|c| c.is_ascii_digit() || " +-.,:()/".contains(c));
-    // A quote before it may be that of the cell.
+    // A quote before it may be the quote of the cell.
     let begins = |cell: &str| cell.trim_start_matches('"').starts_with(BEGINNINGS);
     (begins_line || !is_number) && text.split(ENDS).any(begins)
 }

@@ -1,4 +1,4 @@
-//! The type of a column whose values have none.
+//! The type of a column, guessed from values without a type.
 
 use table_service_model::Ticks;
 use table_service_model::edm::{EdmType, Value, parse_boolean, parse_double, parse_guid};

@@ -1,4 +1,4 @@
-//! The entities of rows and objects: those of the service, or what a mapping makes of others.
+//! The entities of rows and objects: those of the service, or those that a mapping makes of others.
 
 use table_service_command_line::printable::said;
 use table_service_model::json::ParsedEntity;
@@ -20,7 +20,7 @@ impl<'m> Header<'m> {
     /// Reads the header.
     ///
     /// # Errors
-    /// A column that stands there twice; without a mapping, as for [`Columns::of_header`].
+    /// A column that comes twice; without a mapping, as for [`Columns::of_header`].
     pub fn of(row: &Row, mapping: Option<&'m Mapping>) -> Result<Header<'m>, Fault> {
         Ok(match mapping {
             None => Header::Entities(Columns::of_header(row)?),

@@ -4,7 +4,7 @@
 //! whatever the file says.
 
 use std::fmt;
-use std::io::{Error, ErrorKind, Read};
+use std::io::{BufReader, Error, ErrorKind, Read};
 
 /// The longest text that can be an entity: 1 MiB as UTF-16 is at most 3 MiB as UTF-8, and every character of it may be
 /// written as `\u00xx`.
@@ -83,7 +83,7 @@ impl<'r> Input<'r> {
                 Err(error) => return Err(error),
             }
         }
-        // A text of any format begins with a character of ASCII, so without a mark its other byte says what it is.
+        // A text of any format begins with a character of ASCII, so without a mark its other byte shows the encoding.
         let (mark, big_endian) = match head.get(..length).unwrap_or_default() {
             [0xef, 0xbb, 0xbf] => (3, None),
             [0xfe, 0xff, ..] => (2, Some(true)),
@@ -96,7 +96,11 @@ impl<'r> Input<'r> {
         let bytes = std::io::Cursor::new(kept).chain(raw);
         let raw: Box<dyn Read + 'r> = match big_endian {
             None => Box::new(bytes),
-            Some(big_endian) => Box::new(Utf16::new(bytes, big_endian)),
+            Some(big_endian) => Box::new(Utf16 {
+                inner: BufReader::with_capacity(BUFFER, bytes),
+                big_endian,
+                failed: None,
+            }),
         };
         Ok(Input::at(raw, LineColumn::BEGIN))
     }
@@ -133,7 +137,7 @@ impl<'r> Input<'r> {
         Ok(self.fill()?.first().copied())
     }
 
-    /// Takes so many bytes of what [`Input::fill`] gave.
+    /// Takes so many of the bytes that [`Input::fill`] gave.
     pub fn advance(&mut self, count: usize) {
         let end = self.end.min(self.begin + count);
         for &byte in self.buffer.get(self.begin..end).unwrap_or_default() {
@@ -153,7 +157,7 @@ impl<'r> Input<'r> {
         self.taken
     }
 
-    /// Takes so many bytes of what [`Input::fill`] gave, and appends them to what is kept of the record.
+    /// Takes so many of the bytes that [`Input::fill`] gave, and appends them to the record.
     ///
     /// # Errors
     /// A record that is too long to be an entity.
@@ -192,85 +196,60 @@ impl<'r> Input<'r> {
 
 /// UTF-16 as UTF-8.
 struct Utf16<R> {
-    inner: R,
+    inner: BufReader<R>,
     big_endian: bool,
-    raw: Vec<u8>,
-    /// An odd byte, which the next read completes.
-    odd: Option<u8>,
-    /// The first half of a pair.
-    high: Option<u16>,
-    text: Vec<u8>,
-    taken: usize,
-    /// The text behind `text` is not UTF-16.
-    wrong: bool,
+    /// The error of the next read.
+    failed: Option<Error>,
 }
 
 impl<R: Read> Utf16<R> {
-    fn new(inner: R, big_endian: bool) -> Utf16<R> {
-        Utf16 {
-            inner,
-            big_endian,
-            raw: vec![0; BUFFER],
-            odd: None,
-            high: None,
-            text: Vec::new(),
-            taken: 0,
-            wrong: false,
-        }
+    fn byte(&mut self) -> std::io::Result<Option<u8>> {
+        self.inner.by_ref().bytes().next().transpose()
     }
 
-    fn decode(&mut self, count: usize) {
-        for &byte in self.raw.get(..count).unwrap_or_default() {
-            let Some(first) = self.odd.take() else {
-                self.odd = Some(byte);
-                continue;
-            };
-            let unit = if self.big_endian {
-                u16::from_be_bytes([first, byte])
-            } else {
-                u16::from_le_bytes([first, byte])
-            };
-            let units = match (self.high.take(), unit) {
-                (None, 0xd800..0xdc00) => {
-                    self.high = Some(unit);
-                    continue;
-                }
-                (None, unit) => [unit, 0],
-                (Some(high), low) => [high, low],
-            };
-            let count = if units[1] == 0 { 1 } else { 2 };
-            let decoded = char::decode_utf16(units.into_iter().take(count)).next();
-            let Some(Ok(c)) = decoded else {
-                self.wrong = true;
-                return;
-            };
-            self.text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-        }
-        self.wrong = count == 0 && (self.odd.is_some() || self.high.is_some());
+    fn unit(&mut self) -> std::io::Result<Option<u16>> {
+        let Some(first) = self.byte()? else { return Ok(None) };
+        let unit = [first, self.byte()?.ok_or_else(not_utf16)?];
+        Ok(Some(match self.big_endian {
+            true => u16::from_be_bytes(unit),
+            false => u16::from_le_bytes(unit),
+        }))
     }
+
+    /// The next character; `None` at the end.
+    fn character(&mut self) -> std::io::Result<Option<char>> {
+        let Some(first) = self.unit()? else { return Ok(None) };
+        let second = match first {
+            0xd800..0xdc00 => self.unit()?,
+            _ => None,
+        };
+        let decoded = char::decode_utf16([Some(first), second].into_iter().flatten()).next();
+        decoded.transpose().map_err(|_| not_utf16())
+    }
+}
+
+fn not_utf16() -> Error {
+    Error::new(ErrorKind::InvalidData, "the text is not UTF-16")
 }
 
 impl<R: Read> Read for Utf16<R> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        while self.taken == self.text.len() {
-            if self.wrong {
-                return Err(Error::new(ErrorKind::InvalidData, "the text is not UTF-16"));
-            }
-            self.text.clear();
-            self.taken = 0;
-            let count = self.inner.read(&mut self.raw)?;
-            self.decode(count);
-            if count == 0 && !self.wrong {
-                break;
+        let mut text = String::new();
+        // Characters that have come are given without a wait for more.
+        while self.failed.is_none()
+            && text.len() + 4 <= out.len()
+            && (text.is_empty() || !self.inner.buffer().is_empty())
+        {
+            match self.character() {
+                Ok(Some(character)) => text.push(character),
+                Ok(None) => break,
+                Err(error) => self.failed = Some(error),
             }
         }
-        let rest = self.text.get(self.taken..).unwrap_or_default();
-        let count = rest.len().min(out.len());
-        for (to, from) in out.iter_mut().zip(rest) {
-            *to = *from;
+        match self.failed.take_if(|_| text.is_empty()) {
+            Some(error) => Err(error),
+            None => text.as_bytes().read(out),
         }
-        self.taken += count;
-        Ok(count)
     }
 }
 

@@ -378,7 +378,7 @@ mod tests {
             let loose = "{\"a\":\"]}\\\"\"}";
             for end in whole.char_indices().map(|(index, _)| index) {
                 let cut = &whole[..end];
-                // Of objects without a list, the first one alone is whole too.
+                // Of objects without a list, the first one alone is also whole.
                 if !(whole.starts_with(loose) && cut.trim_end() == loose) {
                     assert!(objects(cut).is_err(), "{cut}");
                 }

@@ -15,7 +15,7 @@ use crate::{TYPE, reason};
 /// The ending of the name of a member that has the type of a property in the payload of the service.
 const PAYLOAD_TYPE: &str = "@odata.type";
 
-/// What a key is made of.
+/// The parts of a key.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Key {
@@ -25,7 +25,7 @@ pub enum Key {
     Text(String),
 }
 
-/// What becomes of a column that is no key. A column that is not mapped becomes the property of its name.
+/// The treatment of a column that is no key. A column that is not mapped becomes the property of its name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
@@ -69,14 +69,14 @@ impl Field<'_> {
     }
 }
 
-/// Returns the name of the property whose type a column has.
+/// Returns the name of the property, if a column has the type of one.
 #[must_use]
 pub fn typed(name: &str) -> Option<&str> {
     name.strip_suffix(PAYLOAD_TYPE).or_else(|| name.strip_suffix(TYPE))
 }
 
 impl Mapping {
-    /// Returns the entity of a row or an object, whose fields have the names of their columns.
+    /// Returns the entity of a row or an object. Its fields have the names of their columns.
     ///
     /// # Errors
     /// Why it is none.
@@ -110,7 +110,7 @@ impl Mapping {
             let edm = edm.map(edm_type).transpose()?;
             match (edm, field) {
                 (_, Field::Text("")) if own.is_none() => {}
-                // What JSON says of a value's type is enough.
+                // The type of a JSON value is enough.
                 (None | Some(EdmType::String), Field::Json(raw)) => match raw.get().as_bytes().first() {
                     Some(b'n') => {}
                     Some(b'-' | b'0'..=b'9' | b't' | b'f') if edm.is_some() => {

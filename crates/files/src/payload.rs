@@ -1,4 +1,4 @@
-//! The JSON of Azure Storage Explorer: types stand in `Name@type`, as in its CSV, and values may be strings.
+//! The JSON of Azure Storage Explorer: types are in `Name@type`, as in its CSV, and values may be strings.
 
 use std::fmt;
 

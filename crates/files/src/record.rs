@@ -29,7 +29,7 @@ impl Record {
         self.partition_key.len() + self.row_key.len() + self.properties.as_bytes().len() + 128
     }
 
-    /// Its PartitionKey and its RowKey, in whose order entities are.
+    /// Its PartitionKey and its RowKey, which are the order of entities.
     pub fn keys(&self) -> (&str, &str) {
         (&self.partition_key, &self.row_key)
     }

@@ -148,7 +148,7 @@ impl Row {
     /// Returns the names of the columns, if this is a header. They are all different, but for those that are empty.
     ///
     /// # Errors
-    /// A name that stands there twice or is not UTF-8.
+    /// A name that comes twice or is not UTF-8.
     pub fn names(&self) -> Result<Vec<String>, Fault> {
         let mut names: Vec<String> = Vec::with_capacity(self.count());
         let mut known = HashSet::with_capacity(self.count());

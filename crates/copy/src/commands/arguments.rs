@@ -35,7 +35,7 @@ pub struct CommandLine {
     pub copy: CopyArguments,
 }
 
-/// What the program does besides copying.
+/// The commands besides copying.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Compares the tables of a source and a target, and lists the entities that differ
@@ -80,7 +80,7 @@ pub struct OneEnd {
     pub options: Options,
 }
 
-/// What becomes of entities that cannot be written or deleted.
+/// The treatment of entities that cannot be written or deleted.
 #[derive(Debug, Args)]
 pub struct RejectOptions {
     /// Write entities that cannot be copied or deleted into FILE, with the reason, and go on. Without it the first one ends the work

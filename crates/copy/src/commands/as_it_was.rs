@@ -1,10 +1,9 @@
-//! `restore --as-it-was`: tables of a database become what they were.
+//! `restore --as-it-was`: brings tables of a database back to their state at a moment.
 //!
-//! The entities of the moment and those of a snapshot of the database come in the order of keys. What differs is written
-//! or deleted, batch by batch, each entity only if it is still the one of the snapshot.
+//! The entities of the moment and those of a snapshot of the database come in the order of keys. An entity that differs
+//! is written or deleted, batch by batch, and only if it is still the one of the snapshot.
 
-use std::cmp::Ordering as Order;
-use std::sync::atomic::Ordering;
+use std::cmp::Ordering;
 use std::vec::IntoIter;
 
 use table_service_model::Secret;
@@ -24,12 +23,12 @@ use super::rounds::each_table;
 /// How many entities that others have changed are named.
 const NAMED: u64 = 10;
 
-/// What makes tables of a database as they were.
+/// Makes tables of a database as they were.
 pub struct Level {
-    /// The target, where policies may hide entities from what is read only if the user says so.
+    /// The target. Row-level security may hide entities from these reads only if the user says so.
     reading: Database,
     writing: Database,
-    /// What is compared: each entity that passes now or passed then.
+    /// The entities that are compared: each that passes now or passed then.
     selection: Selection,
 }
 
@@ -47,7 +46,7 @@ impl Entities<'_> {
         loop {
             if let Some(record) = self.records.next() {
                 let key = record.key();
-                // What is in another order would be written and deleted without a reason.
+                // Keys in another order would be written and deleted without a reason.
                 if self.last.replace(key.clone()).is_some_and(|last| last >= key) {
                     return Err(Failure::of_table("Entities do not come in the order of their keys."));
                 }
@@ -89,7 +88,7 @@ impl Level {
     ) -> Result<(), Failure> {
         let _progress = Progress::start(style, copy.counters.clone());
         let done = each_table(tables, async |table| {
-            if !copy.stop.load(Ordering::Relaxed) {
+            if !copy.stop.is_cancelled() {
                 let (done, named) = self.table(copy, table).await?;
                 report.add(done);
                 report.notes.extend(named);
@@ -109,7 +108,7 @@ impl Level {
         SqlSource::new(self.reading.clone(), None).tables().await
     }
 
-    /// Makes a table as it was, until it is told to stop. Returns what was done, and names what others have changed.
+    /// Makes a table as it was, until it is told to stop. Returns its report, and notes on changes by others.
     async fn table(&self, copy: &CopyContext, table: &str) -> Result<(TableReport, Vec<String>), Failure> {
         self.writing.create(table).await?;
         let gone = || Failure::of_table(format!("{}: the table {table} is gone.", self.writing.name));
@@ -159,16 +158,16 @@ impl Level {
             named: Vec::new(),
         };
         let (mut was, mut is) = (then.next().await?, now.next().await?);
-        while !copy.stop.load(Ordering::Relaxed) {
+        while !copy.stop.is_cancelled() {
             let order = match (&was, &is) {
                 (None, None) => break,
-                (Some(_), None) => Order::Less,
-                (None, Some(_)) => Order::Greater,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
                 (Some(was), Some(is)) => was.keys().cmp(&is.keys()),
             };
             let step = Step {
-                then: was.take_if(|_| order != Order::Greater),
-                now: is.take_if(|_| order != Order::Less),
+                then: was.take_if(|_| order != Ordering::Greater),
+                now: is.take_if(|_| order != Ordering::Less),
             };
             if step.then.is_some() {
                 was = then.next().await?;
@@ -187,14 +186,14 @@ impl Level {
     }
 }
 
-/// The steps that wait, and what was done.
+/// The steps that wait, and the report of those that are done.
 struct Levelling<'w> {
     copy: &'w CopyContext,
     leveller: &'w Leveller,
     steps: Vec<Step>,
     bytes: usize,
     report: TableReport,
-    /// What others have changed.
+    /// Notes on the entities that others have changed.
     named: Vec<String>,
 }
 

@@ -1,9 +1,10 @@
 //! The commands `delete` and `count`.
 
 use std::io::{BufRead, IsTerminal};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use crate::ends::Source;
 use crate::failure::{Failure, exit};
@@ -13,7 +14,7 @@ use crate::work::{Bulk, Delete, DeleteReport, Pace};
 
 use super::arguments::{CountArguments, DeleteArguments, OneEnd};
 use super::common::{answer, from_of, print};
-use super::interrupt::{overdue, stop_on_signal};
+use super::interrupt::{overdue, stopped_by_signals};
 use super::rounds::{each_table, told};
 
 /// A number that somebody types.
@@ -128,7 +129,6 @@ async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Res
         table: table.clone(),
         filter: arguments.filter.clone(),
     };
-    let stop: Arc<AtomicBool> = Arc::default();
     let (begin, counters): (Instant, Arc<Counters>) = (Instant::now(), bulk.counters.clone());
     let delete = Arc::new(Delete {
         report: Mutex::new(DeleteReport {
@@ -140,22 +140,17 @@ async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Res
         pace: Pace::new(arguments.rate),
         rejects: arguments.rejects.open()?,
         journal: Journal::open(arguments.resume.clone(), job)?,
-        stop: stop.clone(),
+        stop: stopped_by_signals(),
     });
-    stop_on_signal(&stop);
     let progress = Progress::start(options.work.style(), counters);
     let done = tokio::select! {
         done = delete.table(&table) => done,
-        () = overdue(&stop) => delete.journal.save(),
+        () = overdue(&delete.stop) => delete.journal.save(),
     };
     drop(progress);
-    let mut report = delete
-        .report
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .clone();
+    let mut report = delete.report.lock().clone();
     report.seconds = begin.elapsed().as_secs_f64();
-    let interrupted = stop.load(Ordering::Relaxed);
+    let interrupted = delete.stop.is_cancelled();
     if interrupted {
         report.notes.push(if delete.journal.is_kept() {
             "Interrupted. The same command goes on where it was.".to_owned()
@@ -163,7 +158,7 @@ async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Res
             "Interrupted. The same command deletes what is left.".to_owned()
         });
     }
-    // What is deleted is deleted, also if an error ended it.
+    // Deleted entities stay deleted, also if an error ended the work.
     if done.is_ok() || report.outcome.read > 0 {
         print(options.work.json, "report", &report.json(), &report.text());
     }

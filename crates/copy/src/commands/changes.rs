@@ -2,10 +2,9 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc::{Receiver, channel};
+use tokio_util::sync::CancellationToken;
 
 use crate::created;
 use crate::ends::databases::{Change, ChangeFeed, Event, Images, PAGE};
@@ -15,7 +14,7 @@ use crate::failure::{Failure, exit};
 use crate::printable::tell;
 
 use super::arguments::ChangesArguments;
-use super::interrupt::{overdue, pause, stop_on_signal};
+use super::interrupt::{overdue, pause, stopped_by_signals};
 
 const BUFFER: usize = 1 << 16;
 /// Changes that wait to be written. Each may have 6 MiB.
@@ -145,18 +144,17 @@ pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
         .open("changes reads a change feed of a database: give --from its postgresql:// URL.")?;
     let lines = Lines::open(End::read(&arguments.to)?)?;
     let feed = ChangeFeed::new(database, &arguments.feed);
-    let stop: Arc<AtomicBool> = Arc::default();
-    stop_on_signal(&stop);
+    let stop = stopped_by_signals();
     let mut count: u64 = 0;
     tokio::select! {
         written = write(&feed, lines, arguments.follow, &stop, &mut count) => written?,
-        // A database that is away is waited for. Changes that are written and not confirmed come again.
+        // The program waits for a database that is away. Changes that are written and not confirmed come again.
         () = overdue(&stop) => {}
     }
     if !arguments.quiet {
         tell(&format!("{}: {count} changes", arguments.feed));
     }
-    Ok(if stop.load(Ordering::Relaxed) && arguments.follow.is_none() {
+    Ok(if stop.is_cancelled() && arguments.follow.is_none() {
         exit::INTERRUPTED
     } else {
         exit::DONE
@@ -168,10 +166,10 @@ async fn write(
     feed: &ChangeFeed,
     mut lines: Lines,
     follow: Option<f64>,
-    stop: &AtomicBool,
+    stop: &CancellationToken,
     count: &mut u64,
 ) -> Result<(), Failure> {
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.is_cancelled() {
         let (events, changes) = channel(WAITING);
         let (last, written) = tokio::join!(feed.read(Images::All, PAGE, events), lines.write_page(changes));
         *count += written.map_err(|error| Failure::new(format!("The changes cannot be written: {error}")))?;

@@ -1,4 +1,4 @@
-//! What commands have in common: how they get their ends, and where results are printed.
+//! The common parts of commands: how they get their ends, and where results are printed.
 
 use table_service_model::Secret;
 
@@ -10,18 +10,18 @@ use crate::records::Rejects;
 
 use super::arguments::{OneDatabase, RejectOptions, TwoEnds};
 
-/// What `--from` says.
+/// The value of `--from`.
 pub fn from_of(from: Option<&Secret>) -> Result<&Secret, Failure> {
     from.ok_or_else(|| Failure::usage("--from SOURCE is missing; --help explains it."))
 }
 
 impl TwoEnds {
-    /// Returns what `--from` says.
+    /// Returns the value of `--from`.
     pub fn from(&self) -> Result<&Secret, Failure> {
         from_of(self.from.as_ref())
     }
 
-    /// Returns what `--to` says.
+    /// Returns the value of `--to`.
     pub fn to(&self) -> Result<&Secret, Failure> {
         self.to
             .as_ref()
@@ -30,7 +30,7 @@ impl TwoEnds {
 }
 
 impl OneDatabase {
-    /// The database. `otherwise` says what is wrong with another one.
+    /// The database. `otherwise` is the message for an end that is none.
     pub fn open(&self, otherwise: &str) -> Result<Database, Failure> {
         match End::read(from_of(self.from.as_ref())?)? {
             End::Database(url) => self.reach.database(url),
@@ -54,7 +54,7 @@ pub fn print(json: bool, event: &str, value: &impl serde::Serialize, text: &str)
     }
 }
 
-/// Prints an answer, on standard output for people too: it goes on to another program.
+/// Prints an answer. For people it is on standard output as well, because it goes on to another program.
 pub fn answer(json: bool, event: &str, value: &impl serde::Serialize, text: &str) {
     match json {
         true => print_json(event, value),

@@ -1,7 +1,6 @@
 //! The copy.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use table_service_model::Ticks;
@@ -15,7 +14,7 @@ use crate::work::{CopyContext, Pace};
 
 use super::arguments::CopyArguments;
 use super::common::print;
-use super::interrupt::{overdue, pause, stop_on_signal};
+use super::interrupt::{overdue, pause, stopped_by_signals};
 use super::rounds::{again, each_table, round, told};
 use super::verify::compare;
 use super::{follow, policies};
@@ -69,7 +68,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     let begin = Instant::now();
     *feed = follow::begin(arguments, &target, &tables, &journal, &mut report).await?;
     if feed.is_some() {
-        // The tables are copied as they are when the feed has begun, so in a later snapshot than that in which they were listed.
+        // The tables are copied as of the beginning of the feed, so in a later snapshot than the one of the list.
         source = ends.options.source(from, arguments.since)?;
     }
     if journal.started().is_none()
@@ -80,6 +79,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     let copy = Arc::new(CopyContext {
         readers: ends.options.work.readers(),
         since: arguments.since,
+        stop: stopped_by_signals(),
         pace: Pace::new(arguments.rate),
         ..CopyContext::new(
             source,
@@ -89,7 +89,6 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
             journal,
         )
     });
-    stop_on_signal(&copy.stop);
     let interrupted = round(&copy, &tables, &mut report, ends.options.work.style()).await?;
     if arguments.follow.is_some() {
         report.require_all()?;
@@ -107,7 +106,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         };
         tokio::select! {
             followed = followed => followed?,
-            // An end that is away is waited for.
+            // The copy waits for an end that is away.
             () = overdue(&first.stop) => {}
         }
     }
@@ -116,7 +115,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     report.notes.extend(copy.source.note().map(str::to_owned));
     let started = first.journal.started().or(started);
     report.started = started.map(|started| started.to_string());
-    let interrupted = first.stop.load(Ordering::Relaxed);
+    let interrupted = first.stop.is_cancelled();
     if let Some(feed) = feed
         && !(interrupted && first.journal.is_kept())
     {
@@ -180,8 +179,8 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
     }
 }
 
-/// A service or a database that is copied to itself gains nothing, and a copy that follows it would read its own writes for ever,
-/// or empty what it reads. In a directory there may be files of another format.
+/// A service or a database that is copied to itself gains nothing, and a copy that follows it would read its own writes
+/// for ever, or empty its source. In a directory there may be files of another format.
 async fn check_two_ends(source: &Source, target: &Target) -> Result<(), Failure> {
     if matches!(source, Source::Files(_)) || matches!(target, Target::Files(_)) {
         return Ok(());
@@ -218,8 +217,8 @@ async fn drop_feed(feed: &ChangeFeed, interrupted: bool, report: &mut Report) ->
     }
 }
 
-/// Copies what has changed, round after round, until one takes less than `limit` seconds, or until it is told to stop. `last` becomes
-/// the last round, and the journal of the first one knows when it began.
+/// Copies changes, round after round, until one takes less than `limit` seconds, or until it is told to stop. `last`
+/// becomes the last round, and the journal of the first one knows when it began.
 async fn follow(
     arguments: &CopyArguments,
     last: &mut Arc<CopyContext>,
@@ -227,7 +226,7 @@ async fn follow(
     report: &mut Report,
 ) -> Result<(), Failure> {
     let first = last.clone();
-    while !first.stop.load(Ordering::Relaxed) {
+    while !first.stop.is_cancelled() {
         let begin = Instant::now();
         let (next, started) = follow_once(arguments, last, first.journal.started(), report).await?;
         *last = next;
@@ -245,7 +244,7 @@ async fn follow(
     Ok(())
 }
 
-/// Copies what has changed since an earlier round began. Returns the round, and when it began unless it was stopped.
+/// Copies the changes since an earlier round began. Returns the round, and when it began unless it was stopped.
 async fn follow_once(
     arguments: &CopyArguments,
     before: &Arc<CopyContext>,
@@ -259,7 +258,7 @@ async fn follow_once(
         .filter(|since| since.is_datetime())
         .ok_or_else(|| Failure::new("The source does not show its clock, so it cannot be followed."))?;
     let copy = again(arguments, before, Some(since))?;
-    // Of the source: what changes from now on is for the next round.
+    // The clock of the source: changes from now on are for the next round.
     let clock = copy.source.clock().await?;
     let tables = ends.options.chosen(&copy.source).await?;
     let stopped = round(&copy, &tables, report, ends.options.work.style()).await?;

@@ -1,4 +1,4 @@
-//! What tables have beside their entities: a restore that makes a table gives it that again.
+//! Definitions of tables: a restore that makes a table gives it its definition.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::ends::Target;
 use crate::failure::Failure;
 use crate::records::Report;
 
-/// Makes the tables that the target lacks, and gives them what they had. Returns whether one lacks something that the
-/// archive has. A file is no table.
+/// Makes the tables that the target lacks, and gives them their definitions. Returns whether one lacks something that
+/// the archive has. A file is no table.
 ///
 /// # Errors
-/// What is no matter of one table. The restore of a table meets, and names, what is.
+/// Errors that concern more than one table. The restore of a table meets, and names, the others.
 pub async fn restore(
     target: &Target,
     tables: &[String],
@@ -51,8 +51,8 @@ pub async fn restore(
     Ok(lacks)
 }
 
-/// Makes a table of a service, or nothing for a file, and gives it what it had. Returns what it lacks; `None` if it was
-/// there.
+/// Makes a table of a service, or nothing for a file, and gives it its definition. Returns the parts that it lacks;
+/// `None` if it was there.
 async fn make(target: &Target, table: &str, known: Option<&Definition>) -> Result<Option<Vec<String>>, Failure> {
     if target.has(table).await? == Some(true) {
         return Ok(None);

@@ -1,17 +1,17 @@
-//! `--follow` by a change feed of the source: deletions too, and nothing missed.
+//! `--follow` by a change feed of the source: with deletions, and without missing changes.
 //!
-//! The feed is made before the copy. Then its changes say which keys to look at: what the source has there now replaces what the
-//! target has, and what it no longer has is deleted, whichever is newer: the Timestamps of what the target has replaced are of its own
-//! clock. So it does no harm that a change comes again, or is older than the copy.
+//! The feed is made before the copy. Its changes say which keys to look at: entities that the source has there now
+//! replace those of the target, and the others are deleted, whichever is newer: the Timestamps of replaced entities are
+//! of the target's clock. So it does no harm that a change comes again, or is older than the copy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use table_service_model::table_name;
 use tokio::sync::mpsc::{Receiver, channel};
+use tokio_util::sync::CancellationToken;
 
 use crate::ends::databases::{Change, ChangeFeed, Event, Images, Known, PAGE, SqlWriter, StoredTable};
 use crate::ends::{End, Target};
@@ -47,8 +47,8 @@ const GONE: &str = "The change feed is gone";
 const LACKS_TABLE: &str = "it was taken out of the change feed";
 const OTHER: &str = "it was dropped, moved or renamed meanwhile, or another table has its name";
 
-/// Makes a feed of the tables, or finds that of an earlier run. With a new feed nothing counts as copied. `None` if the source cannot
-/// have one: why is said and reported.
+/// Makes a feed of the tables, or finds the feed of an earlier run. With a new feed nothing counts as copied. `None` if
+/// the source cannot have one: the reason is said and reported.
 pub async fn begin(
     arguments: &CopyArguments,
     target: &Target,
@@ -72,7 +72,7 @@ pub async fn begin(
         }
         journal.lose_feed()?;
     }
-    // What an earlier run has left.
+    // A feed that an earlier run has left.
     let left = feed.drop().await;
     let made = match left {
         Ok(()) => feed.create(tables).await?,
@@ -108,7 +108,7 @@ fn say(note: String, report: &mut Report) {
     report.note(note);
 }
 
-/// The feed's name is that of the copy, so that a later run finds it, whatever tables the source has then.
+/// The feed's name depends on the copy alone, so that a later run finds it, whatever tables the source has then.
 fn name(report: &Report, asked_for: &[String]) -> String {
     let mut hash = Sha256::new();
     let asked_for: Vec<String> = asked_for.iter().map(|table| table_name::fold(table)).collect();
@@ -141,7 +141,7 @@ pub async fn follow(
         report,
     };
     let mut looked = Instant::now();
-    while !copy.stop.load(Ordering::Relaxed) {
+    while !copy.stop.is_cancelled() {
         let begin = Instant::now();
         let (events, changes) = channel(WAITING);
         let (read, applied) = tokio::join!(feed.read(Images::None, PAGE, events), following.apply(changes));
@@ -193,12 +193,12 @@ pub async fn follow(
 struct FollowedTables {
     /// By their names in lower case.
     followed: BTreeMap<String, FollowedTable>,
-    /// Names that changes had and that are not followed: tables that were renamed.
+    /// Names in changes that are not followed: tables that were renamed.
     renamed: BTreeSet<String>,
     /// Those of the source that are not followed, as long as nobody was told of them.
     new: Vec<String>,
     told: BTreeSet<String>,
-    /// Those of which changes could not be read.
+    /// Those with changes that could not be read.
     with_gaps: BTreeSet<String>,
     /// Those that could not be visited, and are not followed any more.
     left_out: BTreeSet<String>,
@@ -209,7 +209,7 @@ struct FollowedTables {
 #[derive(Clone)]
 struct FollowedTable {
     name: String,
-    /// Its OID, if what the target has is known to be of it.
+    /// Its OID, if the target's entities are known to come from it.
     relation: Option<u32>,
 }
 
@@ -230,8 +230,8 @@ impl FollowedTables {
         }
     }
 
-    /// Returns the table that a change is of. A feed that does not tell OIDs tells the spelling of names: another table that had the name for a
-    /// moment had another one.
+    /// Returns the table of a change. A feed without OIDs has the spelling of names: another table that had the name
+    /// for a moment had another spelling.
     fn of_change(&self, change: &Change) -> Option<FollowedTable> {
         let mut followed = self.followed.values();
         let of = |table: &&FollowedTable| match change.relation {
@@ -241,7 +241,7 @@ impl FollowedTables {
         followed.find(of).cloned()
     }
 
-    /// Returns how the source finds a table: by what is known of it.
+    /// Returns how the source finds a table: by its OID if that is known, else by its name.
     fn identity<'t>(&self, table: &'t str) -> Known<'t> {
         let followed = self.followed.get(&table_name::fold(table));
         match followed.and_then(|table| table.relation) {
@@ -250,8 +250,8 @@ impl FollowedTables {
         }
     }
 
-    /// A table whose changes were not applied, because it had another name, is not what was copied any more: not under its old name
-    /// either. If the other name is gone, nobody knows which table had it.
+    /// A table that had another name for a time, in which its changes were not applied, is not the copied table any
+    /// more: not under its old name either. If the other name is gone, nobody knows which table had it.
     fn look_at_renamed(&mut self, relations: &BTreeMap<String, u32>) {
         for name in std::mem::take(&mut self.renamed) {
             let renamed = relations.get(&name);
@@ -374,11 +374,11 @@ async fn clear(arguments: &CopyArguments, target: &Target, table: &str) -> Resul
             readers: options.work.readers(),
             counters: Arc::default(),
         }),
-        report: std::sync::Mutex::new(DeleteReport::default()),
+        report: parking_lot::Mutex::new(DeleteReport::default()),
         pace: Pace::new(None),
         rejects: arguments.rejects.open()?,
         journal: Journal::open(None, job)?,
-        stop: Arc::default(),
+        stop: CancellationToken::new(),
     });
     delete.table(table).await
 }
@@ -397,7 +397,7 @@ struct Following<'a> {
 }
 
 impl Following<'_> {
-    /// Notes of which table the target has the entities under a name.
+    /// Notes from which table the target's entities under a name come.
     fn set_relation(&mut self, table: &str, relation: Option<u32>) -> Result<(), Failure> {
         let (folded, name) = (table_name::fold(table), table.to_owned());
         self.copy.journal.set_relation(&folded, relation)?;
@@ -405,8 +405,8 @@ impl Following<'_> {
         Ok(())
     }
 
-    /// Empties a table of the target and copies it anew: its name is that of another table, whose changes the feed had not.
-    /// Nothing is the matter of the other tables.
+    /// Empties a table of the target and copies it anew: another table has its name, and the feed has not had the
+    /// changes of that one. The other tables are not concerned.
     async fn copy_table_again(&mut self, table: &str, reason: &str) -> Result<(), Failure> {
         self.set_relation(table, None)?;
         let relation = match self.feed.add(table).await {
@@ -431,7 +431,7 @@ impl Following<'_> {
             if self.feed.relations().await?.get(&table_name::fold(table)) == Some(&relation) {
                 self.known.leave_out(table, &left_out.reason, self.report);
             }
-        } else if !self.copy.stop.load(Ordering::Relaxed) {
+        } else if !self.copy.stop.is_cancelled() {
             self.set_relation(table, Some(relation))?;
         }
         Ok(())
@@ -449,7 +449,7 @@ impl Following<'_> {
         journal.lose_feed()?;
         self.feed.drop().await?;
         self.feed.create(&tables).await?.map_err(Failure::new)?;
-        // What the target has in tables that are new is not of this copy.
+        // Entities of the target in tables that are new do not come from this copy.
         empty(arguments, &self.copy.target, &followed, self.report, reason).await?;
         journal.begin_feed(self.feed.relations().await?)?;
         let anew = again(arguments, self.copy, None)?;
@@ -505,7 +505,7 @@ impl Following<'_> {
         Ok(count)
     }
 
-    /// Takes a table that has left for none that was copied, also if the same one comes back: the feed has no changes of it meanwhile.
+    /// Counts a table that has left as not copied, also if the same one comes back: the feed has no changes of it meanwhile.
     fn lose(&mut self, name: &str) -> Result<(), Failure> {
         let folded = table_name::fold(name);
         self.pending.remove(name);
@@ -516,7 +516,7 @@ impl Following<'_> {
         self.copy.journal.set_relation(&folded, None)
     }
 
-    /// What is the matter of one table keeps nothing from the others.
+    /// A problem of one table does not stop the others.
     async fn flush(&mut self) -> Result<(), Failure> {
         for (table, keys) in std::mem::take(&mut self.pending) {
             match self.apply_keys(&table, keys).await {

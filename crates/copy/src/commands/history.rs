@@ -53,7 +53,7 @@ pub fn history(arguments: &HistoryArguments) -> Result<u8, Failure> {
     })
 }
 
-/// A version in one line: when, what kind, which entity, what changed.
+/// A version in one line: its time, its kind, the entity and the changes.
 fn text(line: &[u8]) -> Result<String, Failure> {
     let failed = |error: serde_json::Error| Failure::new(error.to_string());
     let version: Version = serde_json::from_slice(line).map_err(failed)?;

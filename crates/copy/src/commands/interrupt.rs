@@ -1,8 +1,8 @@
 //! A program that is told to stop.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
 
 use crate::failure::exit;
 
@@ -12,9 +12,10 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Signals that come together are one: `timeout` sends its own to the program and to its group, and so do others that start programs.
 const TOGETHER: Duration = Duration::from_millis(500);
 
-/// Ctrl-C and SIGTERM let the writes under way end, for [`GRACE`]; a second one does not wait.
-pub fn stop_on_signal(stop: &Arc<AtomicBool>) {
-    let stop = Arc::downgrade(stop);
+/// The token that Ctrl-C and SIGTERM cancel. Writes under way may end, for [`GRACE`]; a second signal does not wait.
+pub fn stopped_by_signals() -> CancellationToken {
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
     tokio::spawn(async move {
         let mut first: Option<Instant> = None;
         let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
@@ -25,10 +26,9 @@ pub fn stop_on_signal(stop: &Arc<AtomicBool>) {
                 _ = tokio::signal::ctrl_c() => {}
                 _ = terminate.recv() => {}
             }
-            let Some(stop) = stop.upgrade() else { return };
             match first {
                 None => {
-                    stop.store(true, Ordering::Relaxed);
+                    stop.cancel();
                     first = Some(Instant::now());
                 }
                 Some(first) if first.elapsed() < TOGETHER => {}
@@ -36,21 +36,18 @@ pub fn stop_on_signal(stop: &Arc<AtomicBool>) {
             }
         }
     });
+    stopped
 }
 
 /// Ends [`GRACE`] after it was told to stop.
-pub async fn overdue(stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+pub async fn overdue(stop: &CancellationToken) {
+    stop.cancelled().await;
     tokio::time::sleep(GRACE).await;
 }
 
 /// Waits, but not after the program was told to stop.
-pub async fn pause(seconds: f64, stop: &AtomicBool) {
-    let end = tokio::time::Instant::now() + Duration::from_secs_f64(seconds.clamp(0.01, 86_400.0));
-    while tokio::time::Instant::now() < end && !stop.load(Ordering::Relaxed) {
-        let step = Duration::from_millis(100).min(end - tokio::time::Instant::now());
-        tokio::time::sleep(step).await;
-    }
+pub async fn pause(seconds: f64, stop: &CancellationToken) {
+    let pause = Duration::from_secs_f64(seconds.clamp(0.01, 86_400.0));
+    // Whichever ends it.
+    let _ = tokio::time::timeout(pause, stop.cancelled()).await;
 }

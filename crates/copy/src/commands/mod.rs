@@ -1,4 +1,4 @@
-//! The program: what the command line asks for, from beginning to end.
+//! The program: runs a command line from beginning to end.
 
 use crate::failure::Failure;
 

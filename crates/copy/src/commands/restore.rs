@@ -1,7 +1,6 @@
-//! The command `restore`: a copy whose source is an archive at a moment.
+//! The command `restore`: a copy from an archive, as of a moment.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use table_service_archive::{Archive, Wanted, is_selected};
@@ -18,7 +17,7 @@ use super::arguments::RestoreArguments;
 use super::as_it_was::Level;
 use super::common::print;
 use super::definitions;
-use super::interrupt::stop_on_signal;
+use super::interrupt::stopped_by_signals;
 use super::rounds::round;
 
 /// Restores tables, and returns the exit status.
@@ -47,7 +46,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     let mut selection = Selection::read(arguments.filter.as_deref())?;
     let mut level = None;
     if arguments.as_it_was {
-        // What passes now need not have passed then.
+        // Entities that pass now need not have passed then.
         let all = Selection::read(None)?;
         level = Some(Level::open(
             &arguments.work,
@@ -86,9 +85,9 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
     );
     let copy = Arc::new(CopyContext {
         readers: arguments.work.readers(),
+        stop: stopped_by_signals(),
         ..CopyContext::new(source, target, arguments.on_conflict, rejects, journal)
     });
-    stop_on_signal(&copy.stop);
     let lacks = definitions::restore(&copy.target, &tables, &definitions, &mut report).await?;
     match &level {
         None => round(&copy, &tables, &mut report, arguments.work.style())
@@ -122,7 +121,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         report.note("--as-it-was leaves entities that are equal as they are, with their Timestamps.");
     }
     report.seconds = begin.elapsed().as_secs_f64();
-    let interrupted = copy.stop.load(Ordering::Relaxed);
+    let interrupted = copy.stop.is_cancelled();
     if interrupted {
         report.note("Interrupted.");
     }

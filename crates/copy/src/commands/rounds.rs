@@ -30,8 +30,8 @@ pub async fn round(
     }
 }
 
-/// Does something with one table after the other. What is the matter of one of them alone keeps nothing from the others. Returns those that
-/// were left out.
+/// Does something with one table after the other. A failure that is a matter of one table does not stop the others.
+/// Returns the tables that were left out.
 ///
 /// # Errors
 /// A failure that is no matter of one table.
@@ -81,23 +81,23 @@ async fn copy_tables(
     });
     report.left_out = left_out.await?;
     let left_out = each_table(&served, async |table| {
-        if copy.stop.load(Ordering::Relaxed) {
+        if copy.stop.is_cancelled() {
             return Ok(());
         }
         let done = copy_table(copy, table).await;
         if done.is_err() && !matches!(copy.target, Target::Files(_)) {
-            // What is written stays written; a file goes on at its last checkpoint.
+            // Written entities stay written; a file goes on at its last checkpoint.
             copy.journal.save()?;
         }
         report.add(done?);
-        match copy.stop.load(Ordering::Relaxed) {
+        match copy.stop.is_cancelled() {
             true => Ok(()),
             false => copy.journal.save(),
         }
     });
     let left_out = left_out.await?;
     report.left_out.extend(left_out);
-    Ok(copy.stop.load(Ordering::Relaxed))
+    Ok(copy.stop.is_cancelled())
 }
 
 /// Another round of a copy: all entities, or those that have changed since a moment.

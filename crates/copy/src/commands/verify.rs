@@ -21,7 +21,7 @@ pub async fn compare(
 ) -> Result<u8, Failure> {
     let source = ends.options.source(ends.from()?, None)?;
     let target = ends.options.target(ends.to()?)?;
-    // Of what was asked for by name, or has just been copied, the target may have more.
+    // The target may have more tables than those that were asked for by name, or have just been copied.
     let compares_all = tables.is_none() && ends.options.tables.is_empty();
     let mut tables: BTreeSet<String> = match tables {
         Some(tables) => tables.into_iter().collect(),

@@ -1,7 +1,8 @@
 //! An archive as a source: its tables as they were at a point.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use table_service_archive::{Directory, Named, Reading, Restored, State, Visitor};
 use tokio::sync::mpsc::Sender;
 
@@ -22,7 +23,7 @@ struct Shared {
 }
 
 impl ArchiveSource {
-    /// The tables that a filter selects of what is restored.
+    /// The restored tables, with the entities that a filter selects.
     pub fn new(restored: Restored, selection: Selection) -> ArchiveSource {
         let Restored {
             directory,
@@ -59,7 +60,7 @@ impl ArchiveSource {
         let id = id.ok_or_else(|| self.directory.failed(&format!("there is no table {table}")))?;
         let (shared, directory) = (self.shared.clone(), self.directory.clone());
         let read = move || {
-            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shared = shared.lock();
             let Shared { state, selection, .. } = &mut *shared;
             let mut sending = Sending {
                 chunks,
@@ -85,7 +86,7 @@ impl ArchiveSource {
     }
 }
 
-/// Sends what a filter selects.
+/// Sends the entities that a filter selects.
 struct Sending<'s> {
     chunks: Sender<Chunk>,
     chunk: Chunk,

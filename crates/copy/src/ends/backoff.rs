@@ -1,8 +1,8 @@
 //! The pauses while a service or a database is away.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rand::RngExt;
 
 use crate::printable;
@@ -23,7 +23,7 @@ pub struct Backoff {
 /// Says why the program waits: all lanes wait for the same reason, so one of them says it.
 fn notice(reason: &str, left: Duration) {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = LAST.lock();
     if last.is_none_or(|last| last.elapsed() >= NOTICE_EVERY) {
         *last = Some(Instant::now());
         let left = left.as_secs();

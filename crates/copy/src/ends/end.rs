@@ -1,4 +1,4 @@
-//! What `--from` and `--to` name.
+//! The values of `--from` and `--to`.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ impl End {
     /// Reads an argument, or the variable or the file that it names.
     ///
     /// # Errors
-    /// What is wrong with it. It may have a secret in any form, so it is not repeated.
+    /// The fault of the argument. It may have a secret in any form, so it is not repeated.
     pub fn read(argument: &Secret) -> Result<End, Failure> {
         let secret = secret::read(argument)?;
         let text = secret.expose();

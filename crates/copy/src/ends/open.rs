@@ -53,7 +53,7 @@ impl Options {
         Source::new(End::read(argument)?, self, since)
     }
 
-    /// What a target has.
+    /// The entities of a target.
     pub fn target(&self, argument: &Secret) -> Result<Source, Failure> {
         Ok(match self.source(argument, None)? {
             Source::Files(files) => Source::Files(files.as_written()),

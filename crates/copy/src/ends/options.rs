@@ -19,7 +19,7 @@ pub struct Options {
     pub work: Work,
 }
 
-/// What all work on tables has.
+/// The options of all work on tables.
 #[derive(Debug, Args)]
 pub struct Work {
     #[command(flatten)]

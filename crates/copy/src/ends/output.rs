@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// Returns standard output.
 ///
 /// # Errors
-/// The program began without one, so what goes there would be lost.
+/// The program began without one, so data that goes there would be lost.
 pub fn for_data() -> Result<Stdout, Failure> {
     if output_was_closed() {
         return Err(Failure::usage(
@@ -19,8 +19,8 @@ pub fn for_data() -> Result<Stdout, Failure> {
     Ok(std::io::stdout())
 }
 
-/// Returns whether the program began without a standard output. Rust then opens `/dev/null` in its place, for reading too, which
-/// `>/dev/null` does not.
+/// Returns whether the program began without a standard output. Rust then opens `/dev/null` for it, also for reading,
+/// which `>/dev/null` does not.
 fn output_was_closed() -> bool {
     let output = std::io::stdout();
     let is_null = fstat(&output).is_ok_and(|about| {

@@ -1,4 +1,4 @@
-//! What paths of files and directories look like.
+//! The syntax of paths of files and directories.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use super::files::Format;
 /// Returns whether a text is the path of a file or a directory, and may be shown. A mistyped connection string or a key
 /// is not.
 ///
-/// What is there is a path. Else it has none of the characters that stand in secrets and URLs, and begins with `/`, `./`
+/// A name that exists is a path. Else it has no character that is usual in secrets and URLs, and begins with `/`, `./`
 /// or `../`, or ends as files do that the program reads and writes, or is made of plain words.
 pub fn is_path(text: &str) -> bool {
     if std::fs::symlink_metadata(text).is_ok() {

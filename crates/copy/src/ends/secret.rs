@@ -15,8 +15,8 @@ use super::path::is_path;
 /// The most bytes of a file with a connection string.
 const LARGEST_FILE: u64 = 64 << 10;
 
-/// Takes the text itself, that of an environment variable (`env:NAME`) or that of a file (`@FILE`). Warns of a secret in the
-/// arguments of the program.
+/// Takes the text itself, the value of an environment variable (`env:NAME`) or the text of a file (`@FILE`). Warns of a
+/// secret in the arguments of the program.
 ///
 /// # Errors
 /// A variable that is not set, a file that cannot be read. An argument that has its secret behind `env:` or `@` is not
@@ -69,7 +69,7 @@ fn warn_if_exposed(argument: &Secret) {
     }
 }
 
-/// Returns whether an argument shows a secret to everybody who can list the processes of the machine.
+/// Returns whether an argument shows a secret to all users that can list the processes of the machine.
 fn is_exposed(argument: &Secret) -> bool {
     let argument = argument.expose();
     if argument.starts_with("env:") || argument.starts_with('@') {

@@ -45,7 +45,7 @@ impl Source {
         }
     }
 
-    /// What reports and the resume file call it. It has no secret.
+    /// Its name in reports and in the resume file, without a secret.
     pub fn name(&self) -> String {
         match self {
             Source::Service(source) => source.client.name(),
@@ -55,7 +55,7 @@ impl Source {
         }
     }
 
-    /// What the source's clock shows; `None` for files.
+    /// The time of the source's clock; `None` for files.
     pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
         match self {
             Source::Service(source) => source.clock().await,

@@ -28,7 +28,7 @@ impl Target {
         })
     }
 
-    /// What reports and the resume file call it. It has no secret.
+    /// Its name in reports and in the resume file, without a secret.
     pub fn name(&self) -> String {
         match self {
             Target::Service(target) => target.name(),
@@ -55,7 +55,7 @@ impl Target {
         }
     }
 
-    /// Checks that what is to happen to entities that are there already can happen.
+    /// Checks that the target can treat entities that are there already in this way.
     pub fn check_conflicts(&self, on_conflict: OnConflict) -> Result<(), Failure> {
         match self {
             Target::Files(_) if !matches!(on_conflict, OnConflict::Fail | OnConflict::Replace) => Err(Failure::usage(

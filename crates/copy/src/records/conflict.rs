@@ -1,9 +1,9 @@
-//! What happens where a source and a target have the same entity.
+//! The treatment of an entity that a source and a target have.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// What happens to an entity that the target has already.
+/// The treatment of an entity that the target has already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {

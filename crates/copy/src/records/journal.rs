@@ -1,10 +1,10 @@
-//! What is copied or deleted already, kept in a file so that an interrupted copy or delete can go on.
+//! The work that is done already, kept in a file so that an interrupted copy or delete can go on.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use table_service_model::Ticks;
 
@@ -19,7 +19,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// The largest resume file: so many tables with hundreds of ranges are more than a service has.
 const LARGEST: u64 = 64 << 20;
 
-/// What makes a copy or a delete: the same file cannot go on with another one. Names of ends have no secrets in them.
+/// The parameters of a copy or a delete: the file of one cannot go on with another. Names have no secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Job {
@@ -36,14 +36,14 @@ pub enum Job {
     },
 }
 
-/// What is known of the change feed that a copy follows.
+/// The state of the change feed that a copy follows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Followed {
     /// It never had one, or was begun by a version that had none.
     #[default]
     Never,
-    /// What the file says is copied is also followed, as long as the feed is there.
+    /// Tables that are copied, by the file, are also followed, as long as the feed is there.
     Whole,
     /// Its feed is lost: the changes since then are not known.
     Lost,
@@ -54,7 +54,7 @@ struct State {
     version: u32,
     job: Job,
     tables: BTreeMap<String, Table>,
-    /// What the source's clock showed when the copy began.
+    /// The time of the source's clock when the copy began.
     started: Option<String>,
     #[serde(default)]
     followed: Followed,
@@ -79,7 +79,7 @@ pub struct Part {
     pub position: Option<Position>,
 }
 
-/// What is done, in a file if there is a path.
+/// The work that is done, in a file if there is a path.
 pub struct Journal {
     path: Option<PathBuf>,
     state: Mutex<State>,
@@ -88,11 +88,7 @@ pub struct Journal {
     pub is_resumed: bool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What follows the state, which is one line of JSON.
+/// The checksum behind the state, which is one line of JSON.
 fn checksum(json: &[u8]) -> String {
     format!("\n{:08x}\n", crc32fast::hash(json))
 }
@@ -152,26 +148,26 @@ impl Journal {
         Ok(journal)
     }
 
-    /// What is known of the change feed.
+    /// The state of the change feed.
     pub fn followed(&self) -> Followed {
-        lock(&self.state).followed
+        self.state.lock().followed
     }
 
     /// Notes that the feed is lost, before there is a new one of its name.
     pub fn lose_feed(&self) -> Result<(), Failure> {
-        lock(&self.state).followed = Followed::Lost;
+        self.state.lock().followed = Followed::Lost;
         self.save()
     }
 
     /// The tables that were there when the feed began.
     pub fn relations(&self) -> BTreeMap<String, u32> {
-        lock(&self.state).relations.clone()
+        self.state.lock().relations.clone()
     }
 
     /// There is a new feed of these tables: nothing counts as copied that was copied before it.
     pub fn begin_feed(&self, relations: BTreeMap<String, u32>) -> Result<(), Failure> {
         {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             state.tables.clear();
             state.started = None;
             state.followed = Followed::Whole;
@@ -180,10 +176,10 @@ impl Journal {
         self.save()
     }
 
-    /// What the target has of this table is of another one from now on, or of nobody knows which.
+    /// From now on the target's entities of this table come from this relation, or from an unknown one.
     pub fn set_relation(&self, table: &str, relation: Option<u32>) -> Result<(), Failure> {
         {
-            let relations = &mut lock(&self.state).relations;
+            let relations = &mut self.state.lock().relations;
             match relation {
                 Some(relation) => relations.insert(table.to_owned(), relation),
                 None => relations.remove(table),
@@ -194,12 +190,12 @@ impl Journal {
 
     /// Returns whether a table is copied.
     pub fn is_done(&self, table: &str) -> bool {
-        lock(&self.state).tables.get(table).is_some_and(|table| table.done)
+        self.state.lock().tables.get(table).is_some_and(|table| table.done)
     }
 
     /// The ranges of a table, if an earlier run has found them.
     pub fn parts(&self, table: &str) -> Option<Vec<Part>> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let table = state.tables.get(table)?;
         (!table.ranges.is_empty()).then(|| table.ranges.clone())
     }
@@ -213,7 +209,7 @@ impl Journal {
                 position: None,
             })
             .collect();
-        lock(&self.state).tables.insert(
+        self.state.lock().tables.insert(
             table.to_owned(),
             Table {
                 ranges: parts.clone(),
@@ -225,11 +221,11 @@ impl Journal {
 
     /// The length of the file of a table at the last checkpoint.
     pub fn length(&self, table: &str) -> Option<u64> {
-        lock(&self.state).tables.get(table)?.length
+        self.state.lock().tables.get(table)?.length
     }
 
     fn note(&self, table: &str, note: impl FnOnce(&mut Table)) {
-        if let Some(table) = lock(&self.state).tables.get_mut(table) {
+        if let Some(table) = self.state.lock().tables.get_mut(table) {
             note(table);
         }
     }
@@ -253,19 +249,19 @@ impl Journal {
         self.note(table, |table| table.done = true);
     }
 
-    /// What the source's clock showed when the copy began, or when a later round did.
+    /// The time of the source's clock when the copy, or a later round, began.
     pub fn started(&self) -> Option<Ticks> {
-        lock(&self.state).started.as_deref().and_then(Ticks::parse)
+        self.state.lock().started.as_deref().and_then(Ticks::parse)
     }
 
-    /// Notes what the clock of the source showed.
+    /// Notes the time of the source's clock.
     pub fn set_started(&self, at: Ticks) {
-        lock(&self.state).started = Some(at.to_string());
+        self.state.lock().started = Some(at.to_string());
     }
 
     /// Returns whether it is time to save again.
     pub fn is_due(&self) -> bool {
-        self.path.is_some() && lock(&self.saved).elapsed() >= SAVE_EVERY
+        self.path.is_some() && self.saved.lock().elapsed() >= SAVE_EVERY
     }
 
     /// Returns whether there is a file.
@@ -273,13 +269,13 @@ impl Journal {
         self.path.is_some()
     }
 
-    /// Writes the file anew and puts it in the place of the old one, so that there is always a whole one.
+    /// Writes the file anew and replaces the old one, so that there is always a whole one.
     pub fn save(&self) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };
         // One at a time: they share the temporary file.
-        let mut saved = lock(&self.saved);
+        let mut saved = self.saved.lock();
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-        let mut bytes = serde_json::to_vec(&*lock(&self.state)).map_err(|error| failed(&error))?;
+        let mut bytes = serde_json::to_vec(&*self.state.lock()).map_err(|error| failed(&error))?;
         let checksum = checksum(&bytes);
         bytes.extend_from_slice(checksum.as_bytes());
         created::replaced(path, &bytes, created::PRIVATE).map_err(|error| failed(&error))?;

@@ -1,4 +1,4 @@
-//! Entities and what becomes of them: what is passed from a source to a target, counted, rejected, selected and noted.
+//! Entities and their outcomes: passed from a source to a target, counted, rejected, selected and noted.
 
 mod conflict;
 mod journal;

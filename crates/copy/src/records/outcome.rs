@@ -1,4 +1,4 @@
-//! How many entities there were, and what has become of them.
+//! Counts of entities: how many there were, and how many were written, skipped, deleted or rejected, for example.
 
 use std::ops::AddAssign;
 
@@ -34,7 +34,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Nothing but what `set` says.
+    /// Zeros, except for the counts that `set` sets.
     pub fn of(set: impl FnOnce(&mut Outcome)) -> Outcome {
         let mut outcome = Outcome::default();
         set(&mut outcome);

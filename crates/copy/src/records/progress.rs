@@ -1,11 +1,12 @@
-//! What a user sees while it runs: a bar on a terminal, else a line every few seconds.
+//! The progress that a user sees: a bar on a terminal, else a line every few seconds.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::printable;
@@ -23,23 +24,19 @@ pub struct Counters {
 }
 
 impl Counters {
-    fn done(&self) -> MutexGuard<'_, Outcome> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds what has become of entities.
+    /// Adds the outcome of entities.
     pub fn note(&self, outcome: &Outcome) {
-        self.done().count(outcome);
+        self.done.lock().count(outcome);
     }
 
     /// Adds entities that were read.
     pub fn read(&self, count: usize) {
-        self.done().read += count as u64;
+        self.done.lock().read += count as u64;
     }
 
     /// Begins again, with so many entities to read.
     pub fn restart(&self, expected: u64) {
-        *self.done() = Outcome::default();
+        *self.done.lock() = Outcome::default();
         self.expected.store(expected, Ordering::Relaxed);
     }
 }
@@ -81,7 +78,7 @@ impl Progress {
             let mut last = (Instant::now(), 0);
             loop {
                 tokio::time::sleep(every).await;
-                let done = counters.done().clone();
+                let done = counters.done.lock().clone();
                 let (read, skipped) = (done.read, done.skipped + done.gone + done.changed);
                 let [bytes, expected] =
                     [&counters.bytes, &counters.expected].map(|count| count.load(Ordering::Relaxed));

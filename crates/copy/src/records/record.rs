@@ -1,4 +1,4 @@
-//! What passes from a source to a target.
+//! A record: an entity on its way from a source to a target.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ pub use table_service_files::{Key, MOST_TABLES, Record, reason};
 
 use crate::printable;
 
-/// What the digests of one comparison depend on.
+/// The secret on which the digests of one comparison depend.
 pub struct DigestSecret([u8; 64]);
 
 impl DigestSecret {
@@ -88,7 +88,7 @@ pub enum Position {
 #[derive(Debug, Clone, Serialize)]
 pub struct Reject {
     pub table: String,
-    /// Where it stands in the source.
+    /// The place in the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     pub reason: String,
@@ -112,7 +112,7 @@ impl Reject {
         Reject::new(table, None, reason, entity)
     }
 
-    /// An entity of which the key is known.
+    /// An entity by its key alone, with the reason.
     pub fn of_key(table: &str, partition_key: &str, row_key: &str, reason: impl Into<String>) -> Reject {
         let entity = serde_json::json!({ "PartitionKey": partition_key, "RowKey": row_key });
         Reject::new(table, None, reason, entity)

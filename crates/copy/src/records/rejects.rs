@@ -1,10 +1,10 @@
-//! What cannot be copied, with the reason.
+//! Entities that cannot be copied, with the reason.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use table_service_model::Code;
 
 use crate::created;
@@ -65,10 +65,10 @@ impl Rejects {
             let _ = serde_json::to_writer(&mut lines, reject);
             lines.push(b'\n');
         }
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = file.lock();
         file.write_all(&lines)
             .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.count.lock();
         *count += rejects.len() as u64;
         match self.most {
             Some(most) if *count > most => Err(Failure::new(format!(

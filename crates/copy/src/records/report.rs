@@ -1,4 +1,4 @@
-//! What was done, at the end.
+//! The report at the end.
 
 use serde::{Serialize, Serializer};
 
@@ -11,12 +11,12 @@ pub fn rate(entities: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { entities as f64 / seconds } else { 0.0 }
 }
 
-/// What was done with a table.
+/// The work on one table.
 #[derive(Debug, Clone, Default)]
 pub struct TableReport {
     pub table: String,
     pub outcome: Outcome,
-    /// Whether it was made as it was.
+    /// Whether `--as-it-was` made it.
     pub as_it_was: bool,
 }
 
@@ -53,7 +53,7 @@ impl LeftOut {
     }
 }
 
-/// What was done.
+/// The work of a run.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub from: String,
@@ -62,7 +62,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
     pub seconds: f64,
-    /// What the source's clock showed when the copy, or its last round, began.
+    /// The time of the source's clock when the copy, or its last round, began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
     pub notes: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a filter selects.
+//! The entities that a filter selects.
 
 use table_service_model::filter::{AccessClass, Dialect, Expression, Filter, Plan, Predicate, hint_for};
 
@@ -50,7 +50,7 @@ impl Selection {
         ) && comparisons(self.filter.expression()) + COMPARISONS_OF_A_RANGE <= MOST_COMPARISONS
     }
 
-    /// The one partition in which all entities are that pass, if there is one.
+    /// The partition of all entities that pass, if there is only one.
     pub fn partition(&self) -> Option<String> {
         Plan::new(self.filter.clone()).partition().map(str::to_owned)
     }

@@ -3,10 +3,12 @@
 //! A service gives the keys of several ranges at a time, page by page; a page is deleted, then its range goes on behind
 //! it. A database does the work itself. Files are read, and the filter is tested here.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::ends::Source;
 use crate::ends::databases::{self, LARGEST_STEP, SqlDeleter};
@@ -17,7 +19,7 @@ use crate::records::{Chunk, Counters, Journal, Outcome, Part, Position, Range, R
 use super::pipeline::Pace;
 use super::workers::each;
 
-/// What was deleted of a table.
+/// The deleted entities of a table.
 #[derive(Debug, Clone, Default)]
 pub struct DeleteReport {
     pub from: String,
@@ -150,7 +152,7 @@ pub struct Delete {
     pub rejects: Rejects,
     pub journal: Journal,
     /// Set when the user wants it to end.
-    pub stop: Arc<AtomicBool>,
+    pub stop: CancellationToken,
     pub report: Mutex<DeleteReport>,
 }
 
@@ -188,7 +190,7 @@ impl Delete {
             Source::Service(source) => {
                 let deleter = RestDeleter { source, table, filter };
                 let mut reader = self.bulk.reader(source, table, &part);
-                while !self.stop.load(Ordering::Relaxed)
+                while !self.stop.is_cancelled()
                     && let Some((mut keys, position)) = reader.next().await?
                 {
                     loop {
@@ -200,7 +202,7 @@ impl Delete {
                         // Of a page that is interrupted, the next run finds the rest.
                         let position = later.is_empty().then(|| position.clone());
                         self.note(table, index, &removed, position)?;
-                        if later.is_empty() || self.stop.load(Ordering::Relaxed) {
+                        if later.is_empty() || self.stop.is_cancelled() {
                             break;
                         }
                         keys = later;
@@ -210,7 +212,7 @@ impl Delete {
             Source::Database(source) => {
                 let step = self.pace.at_once(LARGEST_STEP);
                 let mut deleter = SqlDeleter::new(&source.database, table, filter, step, part.position);
-                while !self.stop.load(Ordering::Relaxed) {
+                while !self.stop.is_cancelled() {
                     self.pace.ready().await;
                     let Some(step) = deleter.next().await? else { break };
                     self.pace.note(step.read);
@@ -233,8 +235,8 @@ impl Delete {
         Ok(())
     }
 
-    fn report(&self) -> std::sync::MutexGuard<'_, DeleteReport> {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    fn report(&self) -> MutexGuard<'_, DeleteReport> {
+        self.report.lock()
     }
 
     fn note(&self, table: &str, range: usize, removed: &Outcome, position: Option<Position>) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! What is done with the tables of ends: they are copied, compared, counted and emptied, several ranges at a time.
+//! Work on the tables of ends: they are copied, compared, counted and emptied, several ranges at a time.
 
 mod bulk;
 mod pipeline;

@@ -5,14 +5,16 @@
 //! of two lines with the same key the later one counts, and two lanes never wait for each other's locks.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use table_service_model::Ticks;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::ends::databases::SqlWriter;
 use crate::ends::files::Writer;
@@ -46,7 +48,7 @@ pub struct CopyContext {
     pub rejects: Rejects,
     pub journal: Journal,
     /// Set when the user wants it to end.
-    pub stop: Arc<AtomicBool>,
+    pub stop: CancellationToken,
 }
 
 impl CopyContext {
@@ -72,7 +74,7 @@ impl CopyContext {
             room: Arc::new(Semaphore::new(HELD_KIB as usize)),
             rejects,
             journal,
-            stop: Arc::default(),
+            stop: CancellationToken::new(),
         }
     }
 }
@@ -113,7 +115,7 @@ impl Pace {
     /// Notes that so many entities are deleted. Returns when their time begins.
     pub fn note(&self, count: u64) -> Option<Instant> {
         let rate = self.rate?;
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next.lock();
         let begin = (*next).max(Instant::now());
         *next = begin + Duration::from_secs_f64(count as f64 / f64::from(rate));
         Some(begin)
@@ -158,7 +160,7 @@ impl Table {
         if chunk.left.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.progress.lock();
         let Some(range) = progress.get_mut(chunk.range) else {
             return;
         };
@@ -175,7 +177,7 @@ impl Table {
 
     fn note(&self, outcome: &Outcome) -> Result<(), Failure> {
         self.copy.counters.note(outcome);
-        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut report = self.report.lock();
         report.outcome.count(outcome);
         drop(report);
         self.copy.rejects.add(&outcome.rejects)
@@ -250,7 +252,7 @@ pub async fn copy_table(copy: &Arc<CopyContext>, name: &str) -> Result<TableRepo
     }
     drop(senders);
     joined(tasks).await?;
-    if copy.stop.load(Ordering::Relaxed) {
+    if copy.stop.is_cancelled() {
         copy.journal.save()?;
         return Ok(report(&table));
     }
@@ -258,7 +260,7 @@ pub async fn copy_table(copy: &Arc<CopyContext>, name: &str) -> Result<TableRepo
 }
 
 fn report(table: &Table) -> TableReport {
-    table.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    table.report.lock().clone()
 }
 
 fn finished(table: &Table) -> TableReport {
@@ -299,9 +301,9 @@ async fn reader(
     queue: Arc<Mutex<VecDeque<(usize, Part)>>>,
     lanes: Vec<Sender<ChunkPart>>,
 ) -> Result<(), Failure> {
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let next = || queue.lock().pop_front();
     while let Some((index, part)) = next() {
-        if table.copy.stop.load(Ordering::Relaxed) {
+        if table.copy.stop.is_cancelled() {
             return Ok(());
         }
         let (sender, receiver) = channel(1);
@@ -328,7 +330,7 @@ async fn feed(
         position,
     }) = chunks.recv().await
     {
-        if copy.stop.load(Ordering::Relaxed) {
+        if copy.stop.is_cancelled() {
             return Ok(());
         }
         table.note(&Outcome::of(|outcome| outcome.rejects = rejects))?;
@@ -399,13 +401,13 @@ async fn lane(table: Arc<Table>, mut writer: LaneWriter, mut parts: Receiver<Chu
             checkpoint(&table, &mut writer)?;
         }
     }
-    if copy.stop.load(Ordering::Relaxed) {
+    if copy.stop.is_cancelled() {
         if copy.journal.is_kept() {
             checkpoint(&table, &mut writer)?;
         }
         return Ok(());
     }
-    // A reader that fails lets go of its lanes too.
+    // A reader that fails also lets go of its lanes.
     if table.reading.load(Ordering::Acquire) > 0 {
         return Ok(());
     }

@@ -19,7 +19,7 @@ use crate::records::{Chunk, Counters, DigestSecret, Key, Range, Record};
 use super::workers::each;
 
 const BUCKETS: usize = 1 << 14;
-/// What the entities of one side that are compared at a time may take.
+/// The most bytes of the entities of one side that are compared at a time.
 const COMPARED_BYTES: u64 = 16 << 20;
 /// The entities of a larger bucket are not compared one by one. Keys spread evenly, unless somebody chose them.
 const LARGEST_BUCKET: u64 = 64 << 20;
@@ -31,7 +31,7 @@ struct Bucket {
     bytes: u64,
 }
 
-/// What one side has.
+/// The entities of one side.
 struct Summary {
     buckets: Vec<Bucket>,
     unreadable: u64,
@@ -54,7 +54,7 @@ pub struct Difference {
     pub what: String,
 }
 
-/// What the comparison of a table has found.
+/// The outcome of the comparison of a table.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     pub table: String,
@@ -170,7 +170,7 @@ impl Verify {
         if of_source { &self.source } else { &self.target }
     }
 
-    /// Reads a table of one side, several ranges at a time, and takes what is made of the chunks.
+    /// Reads a table of one side, several ranges at a time. `make` turns chunks into values, and `take` takes these.
     async fn each<T: Send + 'static>(
         self: &Arc<Verify>,
         of_source: bool,
@@ -192,7 +192,7 @@ impl Verify {
                 let making = async {
                     while let Some(chunk) = chunks.recv().await {
                         if sender.send(make(chunk)).await.is_err() {
-                            // Whoever takes them reports its error itself.
+                            // The taker reports its error itself.
                             break;
                         }
                     }
@@ -270,7 +270,7 @@ impl Verify {
     }
 }
 
-/// What differs between two entities of one key.
+/// The difference of two entities of one key.
 fn difference(source: &Record, target: &Record, with_timestamps: bool) -> Option<String> {
     let mut parts = Vec::new();
     let (a, b) = (source.properties.as_properties(), target.properties.as_properties());

@@ -1,7 +1,8 @@
 //! Work on many things, several at a time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
@@ -19,7 +20,7 @@ where
     for _ in 0..workers {
         let (items, work) = (items.clone(), work.clone());
         tasks.spawn(async move {
-            let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let next = || items.lock().next();
             while let Some(item) = next() {
                 work(item).await?;
             }

@@ -1,4 +1,4 @@
-//! What holds for every file and every answer of a service that the copy program reads. The fuzz targets run these on texts that nobody has written.
+//! The checks of every file and every answer of a service that the copy program reads. The fuzz targets run them on texts that nobody has written.
 
 use table_service_copy::ends::files::count;
 use table_service_copy::ends::services::{AnswerKind, read};
@@ -6,7 +6,7 @@ use table_service_copy::ends::services::{AnswerKind, read};
 fn of(format: &str, bytes: &[u8], delimiter: u8, infer_types: bool) {
     let read = count(bytes, format, delimiter, infer_types);
     if let Err(fault) = &read {
-        // What is wrong has a place.
+        // A fault has a place.
         assert!(fault.starts_with("line ") && fault.len() < 10_000, "{fault}");
     }
     // The same text in another encoding is the same file.

@@ -87,7 +87,7 @@ impl Drop for Kept {
 pub fn moment(session: &Session) -> String {
     let moment =
         session.text("SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')");
-    // What comes next is later.
+    // The next change is later.
     session.run("SELECT pg_sleep(0.002)");
     moment
 }
@@ -127,7 +127,7 @@ fn every_moment_can_be_restored() {
     let large = "SELECT insert_entity('Orders', 'l', '1', json_build_object('L', (SELECT string_agg(md5(n::text), '') FROM generate_series(1, 500) AS n)))";
     note(large);
     note("UPDATE table_service_data.\"Orders\" SET \"timestamp\" = \"timestamp\" + '1 s' WHERE partition_key = 'l'");
-    // Nor are those of an entity whose key is changed, once and again.
+    // Nor are those of an entity with a key that is changed, once and again.
     note("UPDATE table_service_data.\"Orders\" SET row_key = row_key || '2' WHERE partition_key = 'l'");
     note(
         "BEGIN; UPDATE table_service_data.\"Orders\" SET row_key = row_key || '3' WHERE partition_key = 'l'; UPDATE table_service_data.\"Orders\" SET partition_key = 'm' WHERE partition_key = 'l'; COMMIT",
@@ -274,7 +274,7 @@ fn zstd_text(path: &Path) -> String {
     String::from_utf8(zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()).unwrap()
 }
 
-/// The only file of an archive whose name has this in it.
+/// The only file of an archive that has this in its name.
 pub fn file_of(archive: &Path, part: &str) -> PathBuf {
     let mut names = std::fs::read_dir(archive).unwrap().map(|entry| entry.unwrap().path());
     names.find(|path| text(path).contains(part)).unwrap()
@@ -462,7 +462,7 @@ fn damage_is_named_wherever_it_is() {
             let verified = output(&verify);
             let said = String::from_utf8_lossy(&verified.stdout).into_owned();
             let is_named = verified.status.code() == Some(4) && said.contains(shown);
-            // A manifest's contents may be the same, if what was changed does not say anything.
+            // A manifest's contents may be the same, if the changed byte does not say anything.
             let is_irrelevant = verified.status.code() == Some(0) && (is_manifest || whole.is_empty());
             assert!(is_named || is_irrelevant, "{shown} {what}: {said}");
             let (code, count) = restore();
@@ -560,7 +560,7 @@ fn a_lost_feed_is_a_gap() {
         "{listed}"
     );
 
-    // Somebody else has confirmed what the archive has not read.
+    // Somebody else has confirmed changes that the archive has not read.
     kept.session.run("SELECT insert_entity('Orders', 'p', '4', '{}')");
     kept.session
         .run("SELECT confirm_changes(feed_name, pg_current_wal_flush_lsn()::text) FROM query_change_feeds()");
@@ -596,6 +596,34 @@ fn one_run_is_enough_where_the_server_flushes_late() {
         "-",
     ]);
     assert!(restored.contains("\"RowKey\":\"2\""), "{said}{restored}");
+}
+
+/// An archive knows its log by the last transaction that it has read, so a long one comes again. A mark comes with it, so that it does not
+/// come a third time.
+#[test]
+fn a_long_transaction_is_read_twice() {
+    let kept = Kept::new(&["Orders"]);
+    kept.session.run("SELECT create_change_feed('other')");
+    kept.archive(&[]);
+    let read = |feed: &str| {
+        let slot = format!(
+            "'table_service_' || (SELECT oid FROM pg_database WHERE datname = current_database()) || '_{feed}'"
+        );
+        let bytes = kept.session.text(&format!(
+            "SELECT total_bytes FROM pg_stat_replication_slots WHERE slot_name = {slot}"
+        ));
+        bytes.parse::<u64>().unwrap()
+    };
+    let of_archive = "SELECT feed_name FROM query_change_feeds() WHERE feed_name <> 'other'";
+    let of_archive = kept.session.text(of_archive);
+    let before = (read("other"), read(&of_archive));
+    kept.session
+        .run("SELECT count(insert_entity('Orders', 's', n::text, '{\"N\": 1}')) FROM generate_series(1, 5000) AS n");
+    kept.session.run("SELECT count(*) FROM query_feed('other', 1)");
+    kept.archive(&[]);
+    let (once, all) = (read("other") - before.0, read(&of_archive) - before.1);
+    assert!(once > 5000 * 50, "{once}");
+    assert!(all < once * 5 / 2, "{all} for {once}");
 }
 
 #[test]
@@ -880,7 +908,7 @@ fn a_strangers_archive_is_read_carefully() {
     });
     assert!(refused_with(4, &archive).contains("it has the format 9"));
 
-    // What a link leads to is not read.
+    // The file that a link leads to is not read.
     let archive = fresh();
     let base = file_of(archive.path(), "-base-");
     let elsewhere = archive.path().join("elsewhere");

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use system_tests::gateway::url;
-use system_tests::{Cluster, Database, Session, wait_until};
+use system_tests::{Cluster, Database, Session, Standby, wait_until};
 
 use crate::archive::{Kept, entities, file_of, moment};
 use crate::memory::most_of;
@@ -19,7 +19,7 @@ fn run(kept: &Kept, more: &[&str]) -> (Option<i32>, String) {
     (done.status.code(), String::from_utf8(said).unwrap())
 }
 
-/// What a restore of all tables at a moment writes: the names of the tables, with the row keys of their entities.
+/// The result of a restore of all tables at a moment: the names of the tables, with the row keys of their entities.
 fn restored(path: &Path, at: &str) -> (Option<i32>, Vec<String>) {
     let to = tempfile::tempdir().unwrap();
     let out = to.path().join("out");
@@ -114,6 +114,50 @@ fn a_server_that_was_put_back_is_another_source() {
     succeeds(&["archive", "--verify", text(&path)]);
 }
 
+/// A standby that takes over has no feed before PostgreSQL 17, and perhaps not the end of the log.
+#[test]
+fn a_failover_that_lost_log_is_a_gap() {
+    let cluster = Cluster::start(&["wal_level=logical"]);
+    let first = session(&cluster);
+    first.run("CREATE EXTENSION table_service; SELECT create_table('Orders')");
+    let directory = tempfile::tempdir().unwrap();
+    let (from, path) = (url(&cluster, "postgres", "postgres"), directory.path().join("archive"));
+    insert(&first, "Orders", "1");
+    succeeds(&["archive", "--from", &from, "--to", text(&path)]);
+    let standby = Standby::of(&cluster, &[]);
+    standby.catches_up(&first);
+    standby.follow("/nowhere", 1);
+    wait_until("the standby is cut off", || {
+        first.text("SELECT count(*)::text FROM pg_stat_replication") == "0"
+    });
+    let lost = insert(&first, "Orders", "2");
+    let before = insert(&first, "Orders", "3");
+    succeeds(&["archive", "--from", &from, "--to", text(&path)]);
+
+    cluster.kill();
+    standby.promote();
+    let second = standby.session();
+    second.run("SET search_path = public, table_service");
+    // The log becomes longer than the log of the old primary was.
+    second.run("SELECT count(insert_entity('Orders', 'q', n::text, '{}')) FROM generate_series(1, 2000) AS n");
+    let between = insert(&second, "Orders", "4");
+    let host = standby.host().replace('/', "%2F");
+    let from = format!("postgresql://postgres@{host}:{}/postgres", standby.port());
+    let once = ["archive", "--from", &from, "--to", text(&path)];
+    let said = succeeds(&once);
+    assert!(said.contains("gap from"), "{said}");
+    let after = insert(&second, "Orders", "5");
+    succeeds(&once);
+    assert_eq!(restored(&path, &lost), (Some(0), vec!["Orders: 1 2".to_owned()]));
+    assert_eq!(restored(&path, &before), (Some(0), vec!["Orders: 1 2 3".to_owned()]));
+    assert_ne!(restored(&path, &between).0, Some(0));
+    let (status, tables) = restored(&path, &after);
+    assert_eq!(status, Some(0));
+    let rows: Vec<&str> = tables[0].split(' ').skip(1).collect();
+    assert_eq!(rows.len(), 2003);
+    assert!(rows.contains(&"5") && rows.iter().filter(|row| **row == "2").count() == 1);
+}
+
 #[test]
 fn another_database_is_taken_only_on_purpose() {
     let (kept, other) = (Kept::new(&["Orders"]), Kept::new(&["Orders"]));
@@ -166,7 +210,7 @@ fn tables_are_held_by_their_oids() {
     kept.session.run("SELECT delete_table('First')");
     note(&["Third: 1"]);
     kept.archive(&[]);
-    // Dropped and made anew: what the new one has is not known before it was read, and the old one is not taken for it.
+    // Dropped and made anew: the new one is not known before it was read, and the old one is not taken for it.
     let before = kept.then(
         "SELECT delete_table('Third'); SELECT create_table('Third'); SELECT insert_entity('Third', 'p', '9', '{}')",
     );
@@ -182,7 +226,7 @@ fn tables_are_held_by_their_oids() {
     assert!(listed.contains("dropped at"), "{listed}");
 }
 
-/// Definitions of which no trigger has told anything.
+/// Definitions that no trigger has told.
 #[test]
 fn what_nobody_has_told_is_unknown() {
     let kept = Kept::new(&["Orders", "Others", "Travelled"]);
@@ -207,7 +251,7 @@ fn what_nobody_has_told_is_unknown() {
     assert_eq!(restored(&path, "latest"), (Some(0), now));
 }
 
-/// Sets what keeps event triggers from running in the session: a setting of a superuser since PostgreSQL 17. Before, one can disable them.
+/// Turns event triggers off or on: by a setting of a superuser since PostgreSQL 17. Before, one can disable them.
 fn without_event_triggers(session: &Session, is_off: bool) {
     let has_setting = session.text("SELECT count(*) FROM pg_settings WHERE name = 'event_triggers'") == "1";
     let state = if is_off { "DISABLE" } else { "ENABLE ALWAYS" };
@@ -246,7 +290,7 @@ fn a_killed_first_run_leaves_one_feed() {
 /// Runs the program where a directory is a file system of this size.
 fn with_little_disk(directory: &Path, size: &str, arguments: &[&str]) -> Option<(Option<i32>, String)> {
     let mount = format!("mount -t tmpfs -o size={size} tmpfs {} && exec \"$@\"", text(directory));
-    // Who is not root is so in a name space.
+    // A user other than root becomes root in a name space.
     let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
     let unshare: &[&str] = if is_root {
         &["--mount"]
@@ -275,7 +319,7 @@ fn a_full_disk_ends_the_run() {
     let (from, little) = (database_url(&kept.database), tempfile::tempdir().unwrap());
     let path = little.path().join("archive");
     let arguments = ["archive", "--from", &from, "--to", text(&path), "--feed", "little"];
-    // What is changed while it follows does not fit.
+    // The changes while it follows do not fit.
     kept.session.run("SELECT create_change_feed('little', '{Orders}')");
     kept.session.run(noise);
     let Some((status, said)) = with_little_disk(little.path(), "600k", &arguments) else {
@@ -322,7 +366,7 @@ fn one_tables_trouble_is_its_own() {
     assert_eq!(kept.at("latest", "Orders").len(), 2);
 }
 
-/// Bases are made, and what no moment needs goes, whatever becomes of one table.
+/// Bases are made, and files that no moment needs go, whatever becomes of one table.
 #[test]
 fn making_of_bases_goes_on() {
     let kept = Kept::new(&["Orders", "Other"]);

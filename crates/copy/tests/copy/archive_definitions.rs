@@ -1,4 +1,4 @@
-//! What a table has beside its entities is in the archive, and a restore that makes the table gives it back or says what is missing.
+//! The definition of a table is in the archive, and a restore that makes the table gives it back or says which part is missing.
 
 use system_tests::gateway::url;
 use system_tests::{Cluster, Database, Session, wait_until};
@@ -70,7 +70,7 @@ fn a_table_that_is_made_again_has_its_policies_indexes_and_expiry() {
         &["--table", "Orders", "--as-it-was"],
     );
     assert_eq!(definition(&kept.session, "Orders"), before);
-    // A table that is there keeps what it has.
+    // A table that is there keeps its definition.
     restored(
         &kept,
         0,
@@ -81,7 +81,7 @@ fn a_table_that_is_made_again_has_its_policies_indexes_and_expiry() {
     assert_eq!(definition(&there, "Orders"), before);
 }
 
-/// Nobody can give the name of a new table to another one before the new one has what it had.
+/// Nobody can give the name of a new table to another one before the new one has its definition.
 #[test]
 fn a_table_that_is_made_again_is_seen_when_it_has_all_of_it() {
     let kept = Kept::new(&["Orders"]);
@@ -161,7 +161,7 @@ fn what_a_target_cannot_have_is_named() {
     );
 }
 
-/// Somebody who keeps a lock keeps no other table's definition from being seen.
+/// A lock that somebody keeps on one table hides no other table's definition.
 #[test]
 fn a_locked_table_hides_no_others() {
     // Where somebody has written and stays, nobody makes a feed.

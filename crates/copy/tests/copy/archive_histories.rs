@@ -13,7 +13,7 @@ use crate::program::{ends_with, output, start, succeeds, text};
 
 const TABLES: [&str; 2] = ["Orders", "Others"];
 
-/// What a restore of a moment must give.
+/// The result that a restore of a moment must have.
 struct State {
     moment: String,
     tables: [Entities; 2],
@@ -25,7 +25,7 @@ fn session(cluster: &Cluster) -> Session {
     session
 }
 
-/// A statement that changes something of the rows whose partitions begin with this letter.
+/// A statement that changes rows in partitions that begin with this letter.
 fn statement(random: &mut Random, letter: char, number: usize, may_clear: bool) -> String {
     let table = random.pick(&TABLES);
     let relation = format!("table_service_data.\"{table}\"");

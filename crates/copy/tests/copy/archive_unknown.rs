@@ -1,4 +1,4 @@
-//! What an archive does not know: a history and a restore name it, give the rest, and do not end with 0.
+//! Unknown parts of an archive: a history and a restore name them, give the rest, and do not end with 0.
 
 use crate::archive::{Kept, file_of, moment};
 use crate::program::{ends_with, output, succeeds, text};
@@ -8,7 +8,7 @@ fn history_of(path: &std::path::Path) -> [&str; 7] {
     ["history", "--from", text(path), "--table", "Orders", "--filter", "true"]
 }
 
-/// The kinds of the lines of a history, its exit status, and what it says beside them.
+/// The kinds of the lines of a history, its exit status, and its messages.
 fn history(kept: &Kept, more: &[&str]) -> (Vec<String>, Option<i32>, String) {
     let path = kept.path();
     let shown = output(&[&history_of(&path)[..], more].concat());
@@ -46,7 +46,7 @@ fn a_history_over_damage_names_what_it_does_not_know() {
     assert!(said.contains(" gap    until the end: the base"), "{said}");
     std::fs::write(&base, &whole).unwrap();
 
-    // What is missing is not asked for.
+    // The missing segment matters only if it is asked for.
     std::fs::remove_file(file_of(&path, "-segment-")).unwrap();
     let (kinds, status, said) = history(&kept, &[]);
     assert_eq!((kinds, status), (vec!["gap".to_owned()], Some(4)));
@@ -200,7 +200,7 @@ fn a_moment_after_the_last_run_takes_another_run() {
     succeeds(&restore(&late));
 }
 
-/// A table's name is that of another one later. Each version is shown under the name that its table had then.
+/// A table's name belongs to another table later. Each version is shown under the name that its table had then.
 #[test]
 fn a_history_shows_what_has_become_of_a_table() {
     let kept = Kept::new(&["Others"]);

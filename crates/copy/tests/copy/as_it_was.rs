@@ -1,4 +1,4 @@
-//! `restore --as-it-was`: tables of a database become what they were, and what is the same stays.
+//! `restore --as-it-was`: tables of a database get their earlier state, and entities that are the same stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +94,7 @@ fn only_what_a_filter_selects_becomes_what_it_was() {
         "SELECT insert_entity('Orders', 'p', '5', '{\"Open\": true}'); SELECT insert_entity('Orders', 'p', '6', '{}')",
     );
     kept.archive(&[]);
-    // What passes now was there too, in another state.
+    // The entities that pass now were also there, in another state.
     let said = run(0, &restored(&kept, &moment, &["--filter", "Open eq true"]));
     assert!(said.contains("Orders: 2 written, 1 deleted, 1 left"), "{said}");
     let mut after = properties(&kept.now("Orders"));
@@ -121,7 +121,7 @@ fn a_partition_becomes_what_it_was_whatever_the_others_have() {
     kept.then("DELETE FROM table_service_data.\"Orders\" WHERE partition_key = 'b'");
     kept.then("SELECT insert_entity('Orders', 'b', '2', '{}')");
     kept.archive(&[]);
-    // It is no entity, so whoever reads it ends.
+    // It is no entity, so a program that reads it ends.
     kept.session
         .run("UPDATE table_service_data.\"Orders\" SET properties = NULL WHERE partition_key = 'a'");
     ends_with(
@@ -177,7 +177,7 @@ fn many_batches_become_what_they_were() {
     assert_eq!(properties(&kept.now("Orders")), properties(&before));
 }
 
-/// Others write while it runs: what they have written since the restore has looked stays, and is named.
+/// Others write while it runs: entities that they have written since the restore has looked stay, and are named.
 #[test]
 fn what_others_write_meanwhile_is_not_overwritten() {
     let kept = Kept::new(&["Orders"]);

@@ -12,7 +12,7 @@ use system_tests::{Database, wait_until};
 use crate::entities::lines;
 use crate::program::{End, database_url, ends_with, file, quietly, start, succeeds, text, verifying};
 
-/// What becomes of a connection.
+/// The fate of a connection.
 #[derive(Clone, Copy)]
 enum Fate {
     Closed,
@@ -220,7 +220,7 @@ fn the_servers_of_a_url_are_tried_in_turn() {
     );
 }
 
-/// What stays wrong is said at once, although the program waits up to an hour for what passes.
+/// A lasting error is said at once, although the program waits up to an hour for one that passes.
 #[test]
 fn what_does_not_pass_is_not_waited_for() {
     let directory = tempfile::tempdir().unwrap();
@@ -283,7 +283,7 @@ fn what_follows_a_database_that_is_away_ends_when_it_is_told() {
     for way in [&from, &to] {
         way.is_closed.store(true, Ordering::Relaxed);
     }
-    // For who writes to the target, too.
+    // A change, so that the writer to the target also tries to connect.
     session.run("SELECT insert_entity('Orders', 'p', 's', '{}')");
     let tries = || {
         (

@@ -42,7 +42,7 @@ fn changes_are_lines_that_are_confirmed_when_they_are_written() {
     session.run("SELECT merge_entity('Orders', 'p', 'é\"', '{\"B\": \"\\u0001\"}', '*')");
     assert!(succeeds(&arguments).contains("2 changes"));
     session.run("SELECT clear_table('Orders')");
-    // What an earlier run has left of a line that was not confirmed.
+    // A part of a line that an earlier run has left, and that was not confirmed.
     let mut text = std::fs::read(&path).unwrap();
     text.extend_from_slice(b"{\"position\":");
     std::fs::write(&path, text).unwrap();
@@ -262,7 +262,7 @@ impl Following {
         Following { program, said }
     }
 
-    /// Tells it to stop, and returns what it has said on standard error.
+    /// Tells it to stop, and returns its standard error.
     fn interrupt(self) -> String {
         interrupt(self.program);
         self.said.whole()
@@ -380,7 +380,7 @@ fn a_table_that_stays_locked_keeps_no_other_one_from_being_followed() {
     );
 }
 
-/// docs/guide/move.md says what it may have.
+/// docs/guide/move.md names the limit.
 #[test]
 fn large_entities_are_followed_some_at_a_time() {
     let (source, target) = (Database::new(), Database::new());
@@ -410,10 +410,10 @@ fn a_copy_follows_a_table_that_is_dropped_and_created_again() {
     let copying = Following::start(&from, &to);
     let are_equal = || output(&verifying(&from, &to, &[])).status.success();
     wait_until("all are copied", are_equal);
-    // What is emptied would lose this.
+    // A table that is emptied would lose this.
     copied.run("SELECT insert_entity('Items', 'own', 'own', '{}')");
     session.run("SELECT delete_table('Orders')");
-    // It is looked at while there is no such table too.
+    // It is also looked at while there is no such table.
     std::thread::sleep(Duration::from_secs(3));
     session.run("SELECT insert_entity('Items', 'p', 'between', '{}')");
     // The target keeps the table that the source no longer has.
@@ -580,7 +580,7 @@ fn a_copy_without_rights_to_a_feed_says_so_and_follows_by_timestamps() {
     assert_eq!(slots(&session), "0");
 }
 
-/// What the target has replaced has a Timestamp of the target's clock, so what the source writes meanwhile looks older.
+/// Entities that the target has replaced have a Timestamp of its clock, so later writes of the source look older.
 #[test]
 fn what_the_source_has_counts_once_it_is_followed() {
     for kind in ["sql", "rest"] {

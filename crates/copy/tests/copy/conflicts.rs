@@ -1,4 +1,4 @@
-//! What happens to entities that the target has already.
+//! Entities that the target has already: the modes of `--on-conflict`.
 
 use system_tests::Database;
 
@@ -13,7 +13,7 @@ const COMES: &str = r#"{"PartitionKey":"p","RowKey":"both","Timestamp":"2025-01-
 {"PartitionKey":"p","RowKey":"new","Timestamp":"2025-01-01T00:00:00Z","A":"comes"}
 "#;
 
-/// Copies what comes over what is there, and returns the rows afterwards.
+/// Copies the coming entities over those that are there, and returns the rows afterwards.
 fn rows(kind: &'static str, arguments: &[&str], status: i32) -> (Vec<String>, String) {
     let directory = tempfile::tempdir().unwrap();
     let there = file(&directory, "there.jsonl", THERE);

@@ -1,4 +1,4 @@
-//! Damaged files: what is read is whole, or it is refused.
+//! Damaged files: a copy of one is whole, or the file is refused.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn written(format: &str) -> (Vec<u8>, String) {
     )
 }
 
-/// Copies a file with these contents into JSON lines. What came of it, and what the program said.
+/// Copies a file with these contents into JSON lines. Returns the copy, if there is one, and the program's messages.
 fn copied(directory: &TempDir, ending: &str, contents: &[u8]) -> (Option<String>, String) {
     let damaged = directory.path().join(format!("Nasty.{ending}"));
     std::fs::write(&damaged, contents).unwrap();

@@ -1,4 +1,4 @@
-//! Delete and count: what a filter selects, in every end, beside others who delete and change entities too.
+//! Delete and count: the entities that a filter selects, in every end, while others delete and change entities.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -71,7 +71,7 @@ fn database_of(end: &End) -> &Database {
     }
 }
 
-/// Takes the functions for what a filter selects from a database, as one of 0.2.0 has none.
+/// Takes the functions that work by a filter from a database, as one of 0.2.0 has none.
 fn without_bulk_functions(database: &Database) {
     database.session("owner").run(
         "DO $$ DECLARE f regprocedure; BEGIN \
@@ -298,7 +298,7 @@ fn ctrl_c_ends_a_delete_in_order() {
     assert_eq!(count(from, "true"), 0);
 }
 
-/// Requests that are answered 503, or not at all, are sent again; what a lost answer was about counts once.
+/// Requests that are answered 503, or not at all, are sent again; work with a lost answer counts once.
 #[test]
 fn a_gateway_that_is_busy_is_asked_again() {
     let directory = tempfile::tempdir().unwrap();
@@ -465,7 +465,7 @@ fn serve(client: TcpStream, entities: &Mutex<Entities>, state: &Mutex<(usize, us
     }
 }
 
-/// What others do between the reading and the first batch.
+/// The changes of others between the reading and the first batch.
 fn others(entities: &mut Entities) {
     entities.remove("0003");
     entities.remove("0150");
@@ -488,7 +488,7 @@ fn etag(version: u64) -> String {
     format!("W/\"v{version}\"")
 }
 
-/// What a delete with this head comes to.
+/// The answer to a delete with this head.
 fn outcome(head: &str, entities: &Entities) -> (u16, &'static str, String) {
     let key = head
         .split("RowKey=%27")
@@ -613,7 +613,7 @@ fn others_delete_and_change_entities_in_between() {
     );
 }
 
-/// A service whose ETags would add headers to a request is not believed.
+/// A service is not believed if its ETags would add headers to a request.
 #[test]
 fn an_etag_is_one_line() {
     for (entity, says) in [

@@ -2,7 +2,7 @@
 
 use crate::program::{ends_with, file, quietly, succeeds, text};
 
-/// Copies a file into JSON lines; what was said, and the lines of a table.
+/// Copies a file into JSON lines. Returns the messages of the program, and the lines of a table.
 fn lines_of(name: &str, contents: &[u8], table: &str, more: &[&str]) -> (String, String) {
     let directory = tempfile::tempdir().unwrap();
     let from = directory.path().join(name);
@@ -144,7 +144,7 @@ fn the_database_file_of_an_emulator_is_a_source() {
     );
     assert_eq!(lines, entity("two"));
 
-    // Also by the directory that it stands in, or under another name.
+    // Also by its directory, or under another name.
     let directory = tempfile::tempdir().unwrap();
     let here = file(&directory, name, &database(&["one", "two"]));
     let to = directory.path().join("to");

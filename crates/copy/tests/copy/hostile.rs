@@ -1,4 +1,4 @@
-//! Bad input: what cannot be copied, what cannot be read, and what must not be shown.
+//! Bad input: entities that cannot be copied, files that cannot be read, and texts that must not be shown.
 
 use crate::entities::lines;
 use crate::program::{End, command, database_url, ends_with, file, output, quietly, succeeds, text, verifying};
@@ -42,7 +42,7 @@ fn bad_lines_go_to_the_rejects_file_with_their_reason() {
         ] {
             assert!(lines.contains(reason), "{reason}: {lines}");
         }
-        // An entity is flat: what is nested in JSON is a String with that JSON.
+        // An entity is flat: a nested value in JSON is a String with that JSON.
         let copied = directory.path().join(format!("copied.{kind}.jsonl"));
         succeeds(&[
             "--from",

@@ -54,7 +54,7 @@ fn killed(seed: u64, from: &str, to: &End) {
     assert!(!resume.exists(), "a complete copy leaves no resume file");
     let said = succeeds(&verifying(from, &target, &["--table", "Nasty"]));
     assert!(said.contains(&format!("equal, {ENTITIES} entities")), "{said}");
-    // A key that came twice would not be noticed by the keys of a database, but by the lines of a file.
+    // The keys of a database hide that a key came twice; the lines of a file show it.
     if let End::Directory(directory, format) = to
         && *format == "jsonl"
     {

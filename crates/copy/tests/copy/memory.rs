@@ -8,7 +8,7 @@ use crate::program::{command, quietly, text};
 
 /// docs/guide/move.md names 384 MiB for everything; files take less.
 const MOST: u64 = 256 << 20;
-/// What a small file becomes.
+/// The size that a small file grows to.
 const LARGE: usize = 512 << 20;
 
 /// The most memory that a process had, in bytes.
@@ -19,7 +19,7 @@ pub fn most_of(pid: u32) -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// Runs it to its end: status, the most memory that it had, what it said.
+/// Runs it to its end. Returns the status, the most memory that it had, and its messages.
 fn measured(arguments: &[&str]) -> (Option<i32>, u64, String) {
     let mut child = command(arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let mut most = 0;

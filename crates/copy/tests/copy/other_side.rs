@@ -83,7 +83,7 @@ fn answer(to: &mut dyn Write, status: u16, headers: &str, body: &str) -> std::io
     to.write_all(&[head.as_bytes(), body.as_bytes()].concat())
 }
 
-/// Runs a copy to its end. Returns its status, what it says, and the most memory that it had, in KiB.
+/// Runs a copy to its end. Returns its status, its messages, and the most memory that it had, in KiB.
 fn watched(arguments: &[&str]) -> (Option<i32>, String, u64) {
     let mut child = command(arguments)
         .stdout(Stdio::piped())

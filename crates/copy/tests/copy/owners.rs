@@ -1,4 +1,4 @@
-//! Whose code runs with the rights of the program: nobody's that gains something by it.
+//! The owners of code that runs with the rights of the program: none of them gains something by it.
 
 use system_tests::{Cluster, Database, Session, planted, wait_until};
 
@@ -143,8 +143,8 @@ fn code_of_others_runs_only_if_the_user_trusts_them() {
     assert!(calls(&session) > before, "what the test has planted would run");
 }
 
-/// Who owns a table runs only the own code. So does who has the rights of the owner of another one, which is not asked for: the
-/// owner has them too.
+/// The owner of a table runs only its own code. An owner that may become the role that connects needs no trust either:
+/// it has the rights of that role anyway.
 #[test]
 fn the_own_tables_need_no_trust() {
     let database = Database::new();
@@ -170,7 +170,7 @@ fn the_own_tables_need_no_trust() {
     assert!(ends_with(1, &["count", "--from", &above]).contains(&format!("--trust-owners {role}")));
 }
 
-/// A database whose owner is no superuser.
+/// A database with an owner that is no superuser.
 fn of_an_owner(name: &str) -> Database {
     Cluster::shared()
         .session()
@@ -183,7 +183,7 @@ fn of_an_owner(name: &str) -> Database {
     database
 }
 
-/// The owner of a database can put other functions in the place of the extension's at any moment.
+/// The owner of a database can replace the functions of the extension at any moment.
 #[test]
 fn a_superuser_trusts_the_owner_of_a_database_only_by_name() {
     let database = of_an_owner("copy_owner");

@@ -35,7 +35,7 @@ pub fn output(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-/// Runs it and returns what it says; it has to end with this status.
+/// Runs it and returns its messages; it has to end with this status.
 #[track_caller]
 pub fn ends_with(status: i32, arguments: &[&str]) -> String {
     let output = output(arguments);

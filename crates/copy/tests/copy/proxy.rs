@@ -17,7 +17,7 @@ pub struct Proxy {
 /// One of so many requests has a fault, whichever connection it comes on.
 const FAULTY: usize = 4;
 
-/// What goes wrong with a request.
+/// The fault of a request.
 enum Fault {
     Busy,
     /// The server does not see the request.
@@ -29,7 +29,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// That of the request with this number.
+    /// The fault of the request with this number.
     fn of(number: usize) -> Option<Fault> {
         if !number.is_multiple_of(FAULTY) {
             return None;

@@ -1,4 +1,4 @@
-//! Work on all tables: what is the matter of one of them is said, and keeps nothing from the others.
+//! Work on all tables: the trouble of one table is reported, and does not stop the others.
 
 use system_tests::{Database, Session, wait_until};
 

@@ -18,7 +18,7 @@ fn directory() -> TempDir {
     tempfile::Builder::new().permissions(readable).tempdir().unwrap()
 }
 
-/// Runs the program where the system trusts only this certificate. Returns its status and what it says.
+/// Runs the program where the system trusts only this certificate. Returns its status and its messages.
 fn trusting(certificate: &Certificate, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = command(arguments);
     command

@@ -1,4 +1,4 @@
-//! The comparison: it finds what differs, and says what.
+//! The comparison: it finds the entities that differ, and names the difference.
 
 use crate::entities::lines;
 use crate::program::{End, ends_with, file, quietly, succeeds, text, verifying};
@@ -80,7 +80,7 @@ fn the_names_of_tables_are_compared_too() {
         said.contains("Orders: equal, 0 entities") && said.contains("Others: the source does not have this table"),
         "{said}"
     );
-    // Of what was copied or asked for, the target may have more.
+    // The target may have more tables than those that were copied or asked for.
     succeeds(&verifying(from, &to, &["--table", "Orders"]));
     succeeds(&quietly(from, &to, &["--verify"]));
     let said = ends_with(4, &verifying(text(nothing.path()), &to, &[]));

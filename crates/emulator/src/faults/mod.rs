@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(meets(&faults, 0, "a", 100), Some(Fault::Limit));
         assert_eq!(meets(&faults, 0, "a", 50), None);
         assert_eq!(meets(&faults, 0, "a", 1), Some(Fault::Limit));
-        // What is refused uses nothing.
+        // A refused request uses nothing.
         assert_eq!(meets(&faults, 0, "b", 100), None);
         assert_eq!(meets(&faults, 0, "b", 1), Some(Fault::Limit));
         assert_eq!(meets(&faults, 1, "b", 100), None);

@@ -19,17 +19,17 @@ use super::pages::IDLE;
 
 /// New bases are made when the segments since the last ones are as large as those, and no smaller than this.
 const FOLD_BYTES: u64 = 64 << 20;
-/// How often a table that cannot be read, or whose changes cannot, is read anew.
+/// How often a table is read anew after it, or its changes, could not be read.
 const MEND_EVERY: Duration = Duration::from_secs(60);
 /// How often a table that others use is tried again.
 const BUSY_EVERY: Duration = Duration::from_secs(5);
-/// How often others get a table back before it is left out, if no later round tries it again, and for how long each time, in seconds.
+/// How often a table that others use is tried, if no later round tries it again, and the pause between two tries, in seconds.
 const BUSY_TRIES: usize = 4;
 const BUSY_PAUSE: f64 = 0.5;
 /// How often a table is read again because the server was away meanwhile.
 const AWAY_TRIES: usize = 10;
 
-/// What is the matter with a table.
+/// A problem of a table.
 struct Trouble {
     again: Instant,
     /// `None` if it was read anew a short time ago.
@@ -43,7 +43,7 @@ impl Trouble {
     }
 }
 
-/// Makes bases, and deletes what nothing needs.
+/// Makes bases, and deletes files that no moment needs.
 #[derive(Default)]
 pub struct Bases {
     /// How many were made.
@@ -57,7 +57,7 @@ pub struct Bases {
 }
 
 impl Bases {
-    /// Forgets what was the matter with tables.
+    /// Forgets the troubles of tables.
     pub fn forget(&mut self) {
         self.troubles.clear();
         self.unfolded.clear();
@@ -81,8 +81,8 @@ impl Bases {
         left_out.collect()
     }
 
-    /// Reads the tables of which not all is known, up to a newest one. What is the matter with one of them keeps nothing from the others: anybody may own a table.
-    /// Returns whether any was read: it counts when the feed gives its mark.
+    /// Reads the tables without a base or with an open gap, up to a newest one. Trouble with one table does not stop the others: anybody may own a table. Returns
+    /// whether any table was read: its base counts when the feed gives its mark.
     pub async fn read(&mut self, run: &Run<'_>, kept: &mut Kept, newest: u32) -> Result<bool, Failure> {
         let mut wanted = kept.manifest.lacking();
         wanted.retain(|table| table.id < newest);
@@ -90,8 +90,8 @@ impl Bases {
         wanted.extend(unfolded.cloned().collect::<Vec<Table>>());
         let (mut any, begin) = (false, Instant::now());
         for table in wanted {
-            // What is read so far is not lost if the next table takes long.
-            if run.is_stopped() || any && begin.elapsed() >= IDLE {
+            // The bases read so far are not lost if the next table takes long.
+            if run.stop.is_cancelled() || any && begin.elapsed() >= IDLE {
                 break;
             }
             if self
@@ -132,7 +132,7 @@ impl Bases {
         if self.folding.as_ref().is_some_and(JoinHandle::is_finished) {
             self.end_folding(kept).await?;
         }
-        if self.folding.is_some() || run.is_stopped() {
+        if self.folding.is_some() || run.stop.is_cancelled() {
             return Ok(());
         }
         let keep = run.arguments.keep.map(micros);
@@ -170,7 +170,7 @@ impl Bases {
         Ok(true)
     }
 
-    /// Deletes what no moment of the kept time needs.
+    /// Deletes the files that no moment of the kept time needs.
     pub fn prune(&mut self, run: &Run<'_>, kept: &mut Kept) -> Result<(), Failure> {
         let Some(keep) = run.arguments.keep.filter(|_| self.folding.is_none()) else {
             return Ok(());
@@ -212,7 +212,7 @@ async fn read_base(
                 Freeze::Done(frozen) => break *frozen,
                 Freeze::Gone => return Ok(None),
                 Freeze::Refused(failure) => return Err(later(Failure::of_table(failure.to_string()))),
-                Freeze::Busy if busy > 1 && !run.is_stopped() => pause(BUSY_PAUSE, &run.stop).await,
+                Freeze::Busy if busy > 1 && !run.stop.is_cancelled() => pause(BUSY_PAUSE, &run.stop).await,
                 Freeze::Busy => {
                     let reason = "others have used it for too long";
                     return Err((Failure::of_table(reason), BUSY_EVERY));
@@ -267,7 +267,7 @@ async fn copy_base(directory: &Directory, frozen: &Frozen, number: u64) -> Resul
         }
         Ok(())
     };
-    // Whoever fails ends the other one.
+    // If one of them fails, the other ends.
     tokio::try_join!(reading, writing)?;
     frozen.source.release().await;
     if frozen.source.note().is_some() {

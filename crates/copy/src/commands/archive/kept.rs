@@ -1,14 +1,13 @@
-//! What a run has and keeps: the manifest as it is known, and the segment that is written.
+//! The state that a run keeps: the manifest as it is known, and the segment that is written.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use table_service_archive::{Base, Directory, Expected, Follower, Manifest, Moment, Seen, SegmentWriter, Until};
 use table_service_model::Lsn;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::block_in_place;
+use tokio_util::sync::CancellationToken;
 
 use crate::commands::arguments::ArchiveArguments;
 use crate::ends::databases::{Change, ChangeFeed, Event};
@@ -18,18 +17,14 @@ use crate::printable::tell;
 /// A segment does not grow beyond this.
 const SEGMENT_BYTES: u64 = 16 << 20;
 
-/// What all parts of a run have.
+/// How often tables are asked for their access policies, property indexes and expiry.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// The values that all parts of a run share.
 pub struct Run<'a> {
     pub arguments: &'a ArchiveArguments,
     pub feed: ChangeFeed,
-    pub stop: Arc<AtomicBool>,
-}
-
-impl Run<'_> {
-    /// Returns whether it was told to stop.
-    pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
+    pub stop: CancellationToken,
 }
 
 /// The archive as this run knows it.
@@ -40,13 +35,15 @@ pub struct Kept {
     /// Whether something is not yet in the manifest's file.
     is_changed: bool,
     saved: Instant,
+    /// When tables were last asked for their access policies, property indexes and expiry: no feed tells them.
+    pub looked: Option<Instant>,
     /// How many changes were written.
     pub changes: u64,
-    /// Bases whose marks the feed has not given yet, by these.
+    /// The new bases, by the marks that the feed has not given yet.
     pub pending: HashMap<String, Base>,
 }
 
-/// What a page of the feed says.
+/// The contents of a page of the feed.
 pub struct Page {
     follower: Follower,
     /// How many rows it has, and how many of them are changes that were written.
@@ -55,16 +52,16 @@ pub struct Page {
     told: Vec<Told>,
 }
 
-/// What a feed tells beside changes.
+/// The messages of a feed beside changes.
 enum Told {
     /// The name that a relation had, and the one that it has.
     Definition(u32, Option<String>, Option<String>, Until),
-    /// A table of which changes cannot be known, and why.
+    /// A table with changes that cannot be known, and the reason.
     Gap(u32, Until, String),
     Mark(String),
 }
 
-/// What was taken in of a page.
+/// The changes that were taken from a page.
 pub struct Taken {
     /// How many rows the last transaction has.
     pub rows: u64,
@@ -72,7 +69,7 @@ pub struct Taken {
 }
 
 impl Kept {
-    /// Reads the archive, and removes what a run that was killed has left.
+    /// Reads the archive, and removes the files that a killed run has left.
     pub fn open(directory: Directory, arguments: &ArchiveArguments) -> Result<Kept, Failure> {
         let mut manifest = match directory.manifest()? {
             Some(found) => {
@@ -95,7 +92,7 @@ impl Kept {
         if !arguments.tables.is_empty() {
             manifest.select(&arguments.tables);
         }
-        // What a run that was killed has left.
+        // Files that a killed run has left.
         let known = manifest.numbers();
         directory.remove(&|number| !known.contains(&number))?;
         let writer = match manifest.segments.last() {
@@ -116,12 +113,13 @@ impl Kept {
             writer,
             is_changed: !arguments.tables.is_empty(),
             saved: Instant::now(),
+            looked: None,
             changes: 0,
             pending: HashMap::new(),
         })
     }
 
-    /// Changes what the manifest says.
+    /// Changes the manifest, which is to be saved then.
     pub fn change<T>(&mut self, change: impl FnOnce(&mut Manifest) -> T) -> T {
         self.is_changed = true;
         change(&mut self.manifest)
@@ -150,7 +148,26 @@ impl Kept {
         !self.is_changed
     }
 
-    /// What was read last of the feed.
+    /// Asks tables for their access policies, property indexes and expiry, if it is time for that.
+    pub async fn look(&mut self, run: &Run<'_>) -> Result<(), Failure> {
+        if run.stop.is_cancelled() || self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
+            return Ok(());
+        }
+        self.looked = Some(Instant::now());
+        let living = self.manifest.living();
+        let known = living.map(|table| (table.oid, table.definitions.last().map(|last| last.definition.clone())));
+        let others = run.feed.database.other_definitions(&known.collect()).await?;
+        if !others.is_empty() {
+            for name in self.change(|manifest| manifest.define_as_seen(others)) {
+                tell(&format!(
+                    "table-service-copy: there is no room for the access policies, property indexes and expiry of the table {name}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The last transaction that was read of the feed.
     pub fn seen(&self) -> Option<Seen> {
         self.manifest.epoch()?.seen.clone()
     }
@@ -160,12 +177,12 @@ impl Kept {
         self.writer = None;
     }
 
-    /// Takes back what was written of a page.
+    /// Takes back the written changes of a page.
     pub fn undo(&mut self) -> Result<(), Failure> {
         self.writer.as_mut().map_or(Ok(()), SegmentWriter::undo)
     }
 
-    /// Writes the changes of a page that come behind what was seen.
+    /// Writes the changes of a page that come behind the last seen transaction.
     pub async fn write(&mut self, seen: &Seen, mut events: Receiver<Event>) -> Result<Page, Failure> {
         let begin = || Page {
             follower: Follower::new(Expected::Seen(seen.clone()), seen.confirmed),
@@ -222,7 +239,7 @@ impl Kept {
         Ok(page)
     }
 
-    /// Takes in a page, whose changes are on the disk then. Returns `None` if the log is not the one that was read before.
+    /// Takes in a page, and brings its changes to the disk. Returns `None` if the log is not the one of before.
     pub fn take_in(&mut self, page: Page) -> Result<Option<Taken>, Failure> {
         let Some(followed) = page.follower.finish() else {
             return self.undo().map(|()| None);

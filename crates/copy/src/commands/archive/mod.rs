@@ -1,13 +1,10 @@
 //! The command `archive`.
 
 mod bases;
-mod definitions;
 mod kept;
 mod pages;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use table_service_archive::{Directory, Epoch, Expected, Manifest, Moment, check, is_selected, is_selection, list};
@@ -20,14 +17,13 @@ use crate::printable::tell;
 
 use super::arguments::ArchiveArguments;
 use super::common::{answer, print};
-use super::interrupt::{overdue, pause, stop_on_signal};
+use super::interrupt::{overdue, pause, stopped_by_signals};
 use super::rounds::told;
 use bases::Bases;
-use definitions::Definitions;
 use kept::{Kept, Run};
 use pages::{IDLE, IDLE_LOG, Pages, Read, find};
 
-/// Does what the arguments say, and returns the exit status.
+/// Runs the command with these arguments, and returns the exit status.
 pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
     if let Some(directory) = &arguments.verify {
         return verify(directory, arguments.json);
@@ -50,8 +46,7 @@ pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
         .open("archive reads a database: give --from its postgresql:// URL.")?;
     let directory = Directory::new(to);
     let _lock = directory.write()?;
-    let stop: Arc<AtomicBool> = Arc::default();
-    stop_on_signal(&stop);
+    let stop = stopped_by_signals();
     let kept = Kept::open(directory, arguments)?;
     let mut keeper = Keeper {
         run: Run {
@@ -62,17 +57,16 @@ pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
         kept,
         pages: Pages::default(),
         bases: Bases::default(),
-        definitions: Definitions::default(),
         takes_new_source: arguments.new_source,
         is_beginning: false,
     };
     tokio::select! {
         done = keeper.keep() => done?,
-        // A database that is away is waited for. What is read and not confirmed comes again.
+        // A round waits for a database that is away. Changes that are read and not confirmed come again.
         () = overdue(&stop) => {}
     }
     keeper.report();
-    let otherwise = match stop.load(Ordering::Relaxed) && arguments.follow.is_none() {
+    let otherwise = match stop.is_cancelled() && arguments.follow.is_none() {
         true => exit::INTERRUPTED,
         false => exit::DONE,
     };
@@ -99,9 +93,9 @@ fn verify(directory: &Path, json: bool) -> Result<u8, Failure> {
 enum Lost {
     /// It has not begun.
     New,
-    /// Nobody knows what has changed since the last read.
+    /// The changes since the last read are unknown.
     Gap(String),
-    /// What is read is not what was read before.
+    /// The feed is not the one that was read before.
     Other(String),
 }
 
@@ -111,7 +105,6 @@ struct Keeper<'a> {
     kept: Kept,
     pages: Pages,
     bases: Bases,
-    definitions: Definitions,
     /// Whether another source than before is taken.
     takes_new_source: bool,
     /// Whether the first tables of the last epoch are being read.
@@ -142,12 +135,12 @@ impl Keeper<'_> {
         loop {
             let begin = Instant::now();
             self.round().await?;
-            let Some(seconds) = self.run.arguments.follow.filter(|_| !self.run.is_stopped()) else {
+            let Some(seconds) = self.run.arguments.follow.filter(|_| !self.run.stop.is_cancelled()) else {
                 break;
             };
             pause(seconds - begin.elapsed().as_secs_f64(), &self.run.stop).await;
         }
-        // What is under way ends, and what is on the disk is confirmed.
+        // Work that is under way ends, and the files on the disk are confirmed.
         if self.bases.end_folding(&mut self.kept).await? {
             self.bases.prune(&self.run, &mut self.kept)?;
         }
@@ -180,14 +173,14 @@ impl Keeper<'_> {
             let known = self.kept.manifest.known();
             let listed = self.run.feed.tables().await?;
             if !self.kept.manifest.matches(&listed) {
-                // What was committed before the list is known when the feed is read once more.
+                // Tables that were committed before the list are known when the feed is read once more.
                 let Some(later) = self.read_or_begin().await? else {
                     break;
                 };
                 self.kept.change(|manifest| manifest.compare(&listed, known, later));
             }
             self.kept.change(|manifest| manifest.reach(known, clock));
-            // Who makes one table after the other does not keep the program.
+            // Tables that users make meanwhile do not keep the program here.
             let newest = *newest.get_or_insert(self.kept.manifest.next_table);
             if !self.bases.read(&self.run, &mut self.kept, newest).await? {
                 if std::mem::take(&mut self.is_beginning) {
@@ -195,9 +188,9 @@ impl Keeper<'_> {
                 }
                 break;
             }
-            self.definitions = Definitions::default();
+            self.kept.looked = None;
         }
-        self.definitions.look(&self.run, &mut self.kept).await?;
+        self.kept.look(&self.run).await?;
         self.kept
             .save_after(if self.pages.has_news { Duration::ZERO } else { IDLE })?;
         self.pages
@@ -205,8 +198,8 @@ impl Keeper<'_> {
             .await
     }
 
-    /// Reads the feed to its end. Returns what the clock showed before, unless it is told to stop. If the log is not the one of before, everything
-    /// begins anew.
+    /// Reads the feed to its end. Returns the time of the server's clock before that, or `None` if it is told to stop.
+    /// If the log is not the one of before, everything begins anew.
     async fn read_or_begin(&mut self) -> Result<Option<Moment>, Failure> {
         let (is_met, failure) = match self.pages.read(&self.run, &mut self.kept).await? {
             Read::All(clock) => {
@@ -229,7 +222,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Returns why the archive cannot go on, as far as the server shows it. `is_met` says whether the feed had, or may have, what was read last.
+    /// Returns why the archive cannot go on, as far as the server shows it. `is_met` says whether the feed may have the last seen transaction.
     fn lost(&self, probe: &Probe, is_met: bool) -> Option<Lost> {
         const OTHER: &str = "the server does not have the log that this archive ends with: it was put back to an earlier state, or another \
                              server has taken its place without the end of its log";
@@ -252,7 +245,9 @@ impl Keeper<'_> {
             Lsn(seen.confirmed.0 + 1)
         };
         match &probe.feed {
-            FeedStatus::None => Some(Lost::Gap("the feed was dropped".to_owned())),
+            FeedStatus::None => Some(Lost::Gap(
+                "the feed was dropped, or the server is a copy that has none".to_owned(),
+            )),
             FeedStatus::Lost(reason) => Some(Lost::Gap(reason.clone())),
             FeedStatus::Kept(confirmed) if Lsn::parse(confirmed).is_ok_and(|confirmed| confirmed >= limit) => {
                 let reason = "the feed was confirmed by somebody else, or made anew";
@@ -294,7 +289,7 @@ impl Keeper<'_> {
         if !matches!(probe.feed, FeedStatus::Kept(_)) {
             self.run.feed.prepare().await?;
         }
-        // What the feed has before this mark is not of this time.
+        // Changes before this mark are not of this time.
         let mark = uuid::Uuid::new_v4().to_string();
         let written = self.run.feed.mark(&mark).await?;
         self.run.feed.confirm(&written).await?;
@@ -316,7 +311,7 @@ impl Keeper<'_> {
             .change(|manifest| manifest.begin_epoch(epoch, is_same, &listed));
         self.kept.pending.clear();
         self.bases.forget();
-        self.definitions = Definitions::default();
+        self.kept.looked = None;
         self.pages = Pages::anew();
         (self.takes_new_source, self.is_beginning) = (false, true);
         self.kept.save()

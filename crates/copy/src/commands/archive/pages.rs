@@ -13,9 +13,9 @@ use super::kept::{Kept, Run, place_of};
 
 /// Changes that wait to be written. Each may have 6 MiB.
 const WAITING: usize = 8;
-/// How often an archive with nothing new says on the disk that there is nothing new.
+/// How often an archive without changes notes on the disk that there are none.
 pub const IDLE: Duration = Duration::from_secs(5);
-/// How far the log may be behind what is archived if there is nothing new.
+/// How many bytes of log may come behind the last archived transaction if there is nothing new.
 pub const IDLE_LOG: u64 = 1 << 20;
 /// The last transaction comes again with every read. If it has more rows than this, a mark comes behind it.
 const FEW: u64 = 1000;
@@ -36,7 +36,7 @@ pub enum Read {
 #[derive(Default)]
 pub struct Pages {
     confirmed: Lsn,
-    /// Whether more is to be saved than that there is nothing new.
+    /// Whether there is something new to save.
     pub has_news: bool,
 }
 
@@ -51,10 +51,10 @@ impl Pages {
     /// Reads pages of changes until there are no more.
     ///
     /// # Errors
-    /// What the archive's directory says, or a database that is away for too long.
+    /// An error of the archive's directory, or of a database that is away for too long.
     pub async fn read(&mut self, run: &Run<'_>, kept: &mut Kept) -> Result<Read, Failure> {
         let (mut top, mut has_marked) = (PAGE, false);
-        while !run.is_stopped() {
+        while !run.stop.is_cancelled() {
             let probe = run.feed.probe().await?;
             let Some(seen) = kept.seen() else {
                 return Ok(Read::Other);
@@ -62,7 +62,7 @@ impl Pages {
             let (sender, events) = channel(WAITING);
             let feed = run.feed.clone();
             let read = async { Ok(feed.read(Images::New, top, sender).await.err()) };
-            // Whoever fails ends the other one. A reader that fails ends the rows, and says why.
+            // An error of the writer ends the reader. A reader that fails ends the rows, and gives its error.
             let (failed, page) = match tokio::try_join!(read, kept.write(&seen, events)) {
                 Ok(done) => done,
                 Err(failure) => return Err(failure),
@@ -80,17 +80,19 @@ impl Pages {
                 return Ok(Read::Other);
             };
             self.has_news |= taken.has_news;
-            // The last transaction comes again before what is new.
+            // The last transaction comes again before the new ones.
             top = PAGE.saturating_add_unsigned(taken.rows);
             // The log is kept from the last transaction on.
             let written = Lsn::parse(&probe.written).unwrap_or_default();
             let behind = kept.seen().map_or(0, |seen| written.0.saturating_sub(seen.position.0));
-            if !has_more && (has_marked || taken.rows <= FEW && behind <= IDLE_LOG) {
+            let is_long = taken.rows > FEW;
+            if !has_more && (has_marked || !is_long && behind <= IDLE_LOG) {
                 return Ok(Read::All(Moment(probe.clock)));
             }
             kept.save()?;
             let mut confirmed = self.confirm(run, kept, 0).await;
-            if !has_more && confirmed.is_ok() {
+            // The read that gives a long transaction again also gives the mark, and is the last one to give it.
+            if !has_marked && (is_long || !has_more) && confirmed.is_ok() {
                 has_marked = true;
                 confirmed = run.feed.mark(&uuid::Uuid::new_v4().to_string()).await.map(drop);
             }
@@ -101,7 +103,7 @@ impl Pages {
         Ok(Read::Stopped)
     }
 
-    /// Confirms what the manifest on the disk says, unless that is little.
+    /// Confirms the position of the manifest on the disk, unless it is little beyond the last one.
     pub async fn confirm(&mut self, run: &Run<'_>, kept: &Kept, little: u64) -> Result<(), Failure> {
         let seen = kept.seen().filter(|_| kept.is_saved());
         if let Some(seen) = seen.filter(|seen| seen.confirmed.0.saturating_sub(self.confirmed.0) > little) {

@@ -1,4 +1,4 @@
-//! What an archive asks of a database and the feed that it is archived by.
+//! The queries of an archive to a database, and to the feed that it is archived by.
 
 use table_service_model::change_feed::FeedName;
 use tokio_postgres::error::SqlState;
@@ -16,7 +16,7 @@ const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '2s'";
 
 const MARK: &str = "SELECT table_service.mark_change_feed($1::pg_catalog.text, $2::pg_catalog.text)";
 
-/// What is left of the feed.
+/// The state of the feed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FeedStatus {
     None,
@@ -26,9 +26,9 @@ pub enum FeedStatus {
     Kept(String),
 }
 
-/// What there is at a moment.
+/// The database's state at a moment.
 pub struct Probe {
-    /// Which database of which server it is; empty if the server does not tell.
+    /// The identity of the database and its server; empty if the server does not tell.
     pub server: String,
     /// Up to where the log is written.
     pub written: String,
@@ -47,7 +47,7 @@ pub struct Frozen {
     pub clock: i64,
 }
 
-/// What became of the wish to freeze a table.
+/// The outcome of an attempt to freeze a table.
 pub enum Freeze {
     Done(Box<Frozen>),
     /// Others have used the table for too long.
@@ -94,7 +94,7 @@ impl ChangeFeed {
         self.database.again(|| self.database.on_kept(work)).await
     }
 
-    /// Makes what is missing of the feed, without tables: each is added when it is [frozen](ChangeFeed::freeze), so that none stops the others.
+    /// Makes the missing parts of the feed. Each table is added when it is [frozen](ChangeFeed::freeze), so that none stops the others.
     pub async fn prepare(&self) -> Result<(), Failure> {
         const IS_THERE: &str =
             "SELECT EXISTS (SELECT FROM pg_catalog.pg_publication AS p WHERE p.pubname::text = $1::text)";
@@ -130,9 +130,9 @@ impl ChangeFeed {
         self.database.again(|| self.database.on_kept(work)).await
     }
 
-    /// Adds a table to the feed if it is not in it, and returns it as it is at a position: the feed has all changes behind that, and
-    /// the entities are as they were there. The feed gives the mark next: who reads it reads the log that has this base. Writers of the table wait for a
-    /// moment.
+    /// Adds a table to the feed if it is not in it, and returns it as it is at a position: the feed has all changes
+    /// behind that, and the entities are as they were there. The feed gives the mark next: a reader of the mark reads
+    /// the log that has this base. Writers of the table wait for a moment.
     pub async fn freeze(&self, oid: u32, mark: &str) -> Result<Freeze, Failure> {
         let freeze = || async {
             match self.try_freeze(oid, mark).await {
@@ -167,8 +167,8 @@ impl ChangeFeed {
                 .batch_execute(&format!("ALTER PUBLICATION \"{publication}\" ADD TABLE {name}"))
                 .await?;
         }
-        // Who has written to the table has committed and can be seen, and nobody writes to it now. So this snapshot has what committed
-        // before the position, and what commits behind it comes with the feed.
+        // All writers of the table have committed and their writes can be seen, and nobody writes to it now. So this
+        // snapshot has the changes that committed before the position, and the feed has those that commit behind it.
         let source = SqlSource::of_everything(self.database.clone(), oid, None).await?;
         let place = row(&client, WHERE, &[&name]).await?;
         let frozen = Frozen {

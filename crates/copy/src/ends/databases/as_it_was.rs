@@ -15,7 +15,7 @@ use super::rows::{BagBytes, Micros};
 use super::target::check;
 use super::visit::{Access, Relation};
 
-/// What a key has now, and what it is to have in the end. They differ.
+/// The state of a key now and in the end. They differ.
 pub struct Step {
     pub now: Option<Record>,
     pub then: Option<Record>,
@@ -37,7 +37,7 @@ impl Step {
     }
 }
 
-/// A table of which entities are written and deleted.
+/// Writes and deletes entities of a table.
 pub struct Leveller {
     database: Database,
     relation: Relation,
@@ -65,9 +65,9 @@ impl Leveller {
         self.relation.oid
     }
 
-    /// Does steps of different keys. What the database refuses is divided, down to single entities. Returns what has
-    /// become of them, and the keys of those that others have written or deleted since they were compared: they stay as
-    /// they are.
+    /// Does steps of different keys. A batch that the database refuses is divided, down to single entities. Returns the
+    /// outcome, and the keys of the entities that others have written or deleted since they were compared: those stay
+    /// as they are.
     pub async fn level(&self, mut steps: Vec<Step>) -> Result<(Outcome, Vec<Key>), Failure> {
         let (mut done, mut changed) = (Outcome::default(), Vec::new());
         let reject = |step: &Step, reason| Some(Reject::of_record(&self.relation.table, step.record()?, reason));

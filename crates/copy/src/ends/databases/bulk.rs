@@ -1,4 +1,4 @@
-//! What a filter selects in a database: counted, or deleted in steps that commit for themselves.
+//! Entities of a database that a filter selects: counted, or deleted in steps that commit for themselves.
 //!
 //! A database of 0.3.0 has functions for both. In an older one a page of keys is read, and one statement deletes those that
 //! still pass the filter, which it tests under their locks.
@@ -12,7 +12,7 @@ use super::visit::{Access, Known, Relation};
 /// How many entities a step deletes at most.
 pub const LARGEST_STEP: usize = 1000;
 
-/// The condition that the entities which pass a filter fulfil, on a table with the alias `e`.
+/// The condition of a filter in SQL, on a table with the alias `e`.
 async fn condition(client: &Connection, filter: Option<&str>) -> Result<String, SqlError> {
     const STATEMENT: &str =
         "SELECT table_service.filter_to_sql($1::pg_catalog.text, 'e'::pg_catalog.text, NULL::table_service.properties)";
@@ -58,11 +58,11 @@ pub struct SqlDeleter<'a> {
 struct Session {
     client: Connection,
     relation: Relation,
-    /// What passes the filter, in a database that has no steps.
+    /// The condition of the filter, in a database that has no steps.
     condition: Option<String>,
 }
 
-/// What a step has come to.
+/// The outcome of a step.
 pub struct Step {
     /// Those that were found.
     pub read: u64,

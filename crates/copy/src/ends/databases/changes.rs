@@ -23,7 +23,7 @@ use super::visit::{Access, Known, Relation};
 /// How many changes a page has, if no transaction has more.
 pub const PAGE: i64 = 1000;
 
-/// Whether the bags of properties are read too. Each may be a mebibyte.
+/// The bags of properties that are read with the changes. Each may be a mebibyte.
 #[derive(Debug, Clone, Copy)]
 pub enum Images {
     All,
@@ -71,7 +71,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// What every line begins with.
+    /// The beginning of every line.
     pub const BEGINNING: &str = "{\"position\":";
 
     fn read(row: &Row) -> Result<Change, SqlError> {
@@ -118,7 +118,7 @@ impl Change {
         (self.kind == kind).then(|| self.properties.as_deref().and_then(text).unwrap_or_default())
     }
 
-    /// What no change of another transaction has, as far as it stays the same with every version of the extension.
+    /// A text that no other transaction's change has, and that stays the same with each version of the extension.
     pub fn identity(&self) -> String {
         let key = (&self.partition_key, &self.row_key, &self.timestamp);
         format!(
@@ -138,7 +138,7 @@ impl Change {
     }
 }
 
-/// What a read of a page tells.
+/// An event in a page of the feed.
 pub enum Event {
     Change(Box<Change>),
     /// The database was away, and the page comes again from its beginning.
@@ -190,7 +190,7 @@ impl ChangeFeed {
             if stays {
                 client.batch_execute("BEGIN READ ONLY").await?;
             }
-            // An archive and a copy that follows hold their tables by OIDs; for others the feed is what it was.
+            // An archive and a copy that follows hold their tables by OIDs; for others the feed is as it was.
             let tells_relations = !matches!(images, Images::All) && client.has_functions_of_0_5;
             let mut rows = pin!(client.query_raw(&images.statement(tells_relations), parameters).await?);
             let mut last = None;
@@ -244,8 +244,8 @@ impl ChangeFeed {
         row(&client, CREATE, &[&self.name, &tables]).await?;
         let version = row(&client, "SELECT current_setting('server_version_num')::int4", &[]).await?;
         if version.try_get::<_, i32>(0)? < 180_000 {
-            // Transactions that were writing to other tables then could not be read. With the publication there, a new slot has
-            // only what can be.
+            // Transactions that were writing to other tables then could not be read. With the publication there, a new
+            // slot has only changes that can be read.
             let statement = "SELECT count(pg_drop_replication_slot(slot_name)) FROM pg_replication_slots AS s, pg_database AS d \
                              WHERE d.datname = current_database() AND s.slot_name = 'table_service_' || d.oid || '_' || $1::text";
             row(&client, statement, &[&self.name]).await?;
@@ -322,7 +322,7 @@ impl ChangeFeed {
         Ok(tables.map(|(name, oid)| (table_name::fold(&name), oid)).collect())
     }
 
-    /// Drops the feed, or what is left of it. A database that cannot have one has none.
+    /// Drops the feed, or its remains. A database that cannot have one has none.
     pub async fn drop(&self) -> Result<(), Failure> {
         let work = || async {
             let client = self.database.connect().await?;

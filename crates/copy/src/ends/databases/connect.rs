@@ -5,11 +5,12 @@ use std::future::Future;
 use std::io;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use futures_util::TryStreamExt;
+use parking_lot::Mutex;
 use table_service_connect::{
     Certificates, DatabaseUrl, Opened, Server, Unreachable, extension_in, is_refused_by_tls, with_sources,
 };
@@ -92,8 +93,8 @@ impl SqlError {
         matches!(self, SqlError::OfTable(_)) || self.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
     }
 
-    /// Returns an error of a statement on one table as the matter of this table: whoever may change the table decides what it says. Errors
-    /// that may pass, and those of the connection, stay as they are.
+    /// Returns an error of a statement on one table as an error of this table: any role that may change the table
+    /// decides its text. Errors that may pass, and those of the connection, stay as they are.
     #[must_use]
     pub fn of_table(self) -> SqlError {
         match self.code() {
@@ -125,9 +126,9 @@ impl SqlError {
         }
     }
 
-    /// Returns whether the same may succeed later, as the catalog of errors says: the server is away, starts, is busy, has cancelled the
-    /// statement, or the connection broke. After that the old session may still use what the new one wants, such as the slot of a change
-    /// feed.
+    /// Returns whether the same may succeed later, as the catalog of errors says: the server is away, starts, is busy,
+    /// has cancelled the statement, or the connection broke. After that the old session may still hold things that the
+    /// new one needs, for example the slot of a change feed.
     pub fn is_passing(&self) -> bool {
         let error = match self {
             SqlError::Postgres(error) => error,
@@ -173,7 +174,7 @@ impl Deref for Connection {
     }
 }
 
-/// What all databases have in common.
+/// The options of all databases.
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseOptions {
     /// Visit tables of databases also if these roles own them or code that belongs to them, such as triggers and index expressions: it
@@ -191,11 +192,11 @@ pub struct DatabaseOptions {
     database_ca: Option<PathBuf>,
 }
 
-/// A database, how long to wait for it, and whose code may run there with this program's rights.
+/// A database, how long to wait for it, and the owners of code that may run there with this program's rights.
 #[derive(Clone)]
 pub struct Database {
     servers: Arc<[Server]>,
-    /// What the program calls it: without user and password.
+    /// The database's name in messages: without user and password.
     pub name: String,
     patience: Duration,
     trusted: TrustedOwners,
@@ -235,7 +236,7 @@ impl Database {
         }
     }
 
-    /// A target, where policies refuse what they do not allow and hide nothing that is read.
+    /// A target, where policies refuse writes that they do not allow and hide nothing that is read.
     #[must_use]
     pub fn for_writing(self) -> Database {
         Database {
@@ -295,7 +296,7 @@ impl Database {
         }
     }
 
-    /// What no other database has, by whatever URL it is reached; `None` if the server does not tell. A restored copy of a
+    /// An identity of the database, the same for each URL; `None` if the server does not tell. A restored copy of a
     /// server has the same number as that server, but has not started in the same microsecond.
     pub async fn identity(&self) -> Result<Option<String>, Failure> {
         const IDENTITY: &str = "SELECT pg_catalog.concat_ws(' ', s.system_identifier, d.oid, pg_catalog.pg_postmaster_start_time()) \
@@ -307,7 +308,7 @@ impl Database {
         };
         let ask_or_not = || async {
             match ask().await {
-                // What comes next fails for the same reason, and says so; or the role may not ask.
+                // The next statement fails for the same reason, and says so; or the role may not ask.
                 Err(error) if !SqlError::is_passing(&error) => Ok(None),
                 asked => asked.map(Some),
             }
@@ -321,7 +322,7 @@ impl Database {
     /// # Errors
     /// There is no connection, or the work fails.
     pub async fn on_kept<T>(&self, work: impl AsyncFnOnce(&Connection) -> Result<T, SqlError>) -> Result<T, SqlError> {
-        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || self.kept.lock();
         let free = std::iter::from_fn(|| kept().pop()).find(|client| !client.is_closed());
         let client = match free {
             Some(client) => client,
@@ -338,11 +339,11 @@ impl Database {
         self.again(|| self.on_kept(run)).await.map(drop)
     }
 
-    /// A connection whose settings do not depend on the role or the database, to a database whose schema `table_service` is the
-    /// extension's, and stays so.
+    /// A connection with settings that do not depend on the role or the database, to a database where the schema
+    /// `table_service` is the extension's, and stays so.
     ///
     /// # Errors
-    /// Why there is none: that of the last server, if the URL names several.
+    /// The reason why there is none; the reason of the last server, if the URL names several.
     pub async fn connect(&self) -> Result<Connection, SqlError> {
         let mut last = SqlError::for_ever("the URL names no host");
         for server in self.servers.iter() {
@@ -381,7 +382,7 @@ impl Database {
 /// The rows of a statement, which has a known number of them at most.
 ///
 /// # Errors
-/// What the database says; more rows, or larger ones.
+/// An error of the database; more rows, or larger ones.
 pub async fn rows(
     client: &Client,
     statement: &str,
@@ -407,7 +408,7 @@ pub async fn rows(
 /// The only row of a statement.
 ///
 /// # Errors
-/// What the database says; no row, or several.
+/// An error of the database; no row, or several.
 pub async fn row(client: &Client, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row, SqlError> {
     let found = rows(client, statement, parameters, 1).await?.pop();
     found.ok_or_else(|| SqlError::for_ever("the server sends no row where there must be one"))
@@ -421,8 +422,8 @@ pub fn literal(text: &str) -> String {
 /// The condition of [`alive`] for a table without an expiry.
 pub const ALL_ALIVE: &str = "true";
 
-/// The condition that an entity has not expired, on the columns of its table, which is being visited: one that has is gone, stored or not. Databases before
-/// 0.3.0 have no expiry.
+/// The condition that an entity has not expired, on the columns of a table that is being visited: an expired entity is
+/// gone, stored or not. Databases before 0.3.0 have no expiry.
 pub async fn alive(client: &Connection, table: &str) -> Result<String, SqlError> {
     if !client.has_functions_of_0_3 {
         return Ok(ALL_ALIVE.to_owned());

@@ -1,8 +1,8 @@
-//! What tables have beside their entities: access policies, property indexes, an expiry.
+//! Definitions of tables: access policies, property indexes, an expiry.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use table_service_archive::{Definition, Expiry};
 use tokio_postgres::Row;
@@ -47,7 +47,7 @@ fn definition(row: &Row) -> Result<(u32, Definition), SqlError> {
     Ok((row.try_get(0)?, definition))
 }
 
-/// Returns nothing for what is the matter with one table: it keeps nothing from the others.
+/// Returns `None` for an error that is a matter of one table: it does not stop the others.
 fn unless_of_table<T>(looked: Result<T, SqlError>) -> Result<Option<T>, SqlError> {
     match looked {
         Err(error) if !error.is_passing() || error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(None),
@@ -56,7 +56,7 @@ fn unless_of_table<T>(looked: Result<T, SqlError>) -> Result<Option<T>, SqlError
 }
 
 impl Database {
-    /// What tables have other than what is known, by their OIDs; without those that are locked or cannot be visited.
+    /// Definitions that differ from the known ones, by OID; without tables that are locked or cannot be visited.
     pub async fn other_definitions(
         &self,
         known: &HashMap<u32, Option<Definition>>,
@@ -98,8 +98,8 @@ impl Database {
     }
 
     /// Makes a table with its access policies, property indexes and expiry, in one transaction: nobody else sees the
-    /// table before it has them, so its name is that of no other one meanwhile. Returns what it could not get, and why;
-    /// `None` if the table was there.
+    /// table before it has them, so no other table has its name meanwhile. Returns the parts that it could not get, and
+    /// why; `None` if the table was there.
     pub async fn create_defined(&self, table: &str, definition: &Definition) -> Result<Option<Vec<String>>, Failure> {
         const CREATE: &str = "SELECT table_service.create_table($1::pg_catalog.text, false)";
         const POLICIES: &str =
@@ -108,7 +108,7 @@ impl Database {
             "SELECT table_service.create_property_index($1::pg_catalog.text, $2::pg_catalog.text, false)";
         const EXPIRY: &str = "SELECT table_service.set_expiry($1::pg_catalog.text, $2::pg_catalog.text, \
                               $3::pg_catalog.int8 * pg_catalog.interval '1 second', false)";
-        // After a commit whose answer did not come the table is there.
+        // After a commit without an answer the table is there.
         let made = Mutex::new(None);
         let make = async |client: &Connection| {
             if self.relation(client, table).await?.is_some() {
@@ -145,11 +145,11 @@ impl Database {
                     done => drop(done?),
                 }
             }
-            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(undone);
+            *made.lock() = Some(undone);
             client.batch_execute("COMMIT").await?;
             Ok(())
         };
         self.again(|| self.on_kept(make)).await?;
-        Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(made.into_inner())
     }
 }

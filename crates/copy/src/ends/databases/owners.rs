@@ -7,7 +7,7 @@ use table_service_model::code_of_tables;
 
 use crate::printable;
 
-/// What `--trust-owners` says.
+/// The value of `--trust-owners`.
 #[derive(Debug, Clone)]
 pub enum TrustedOwners {
     Named(Vec<String>),
@@ -57,9 +57,9 @@ pub fn of_table() -> String {
     )
 }
 
-/// The first of some objects whose owner is not trusted. Trusted is the role that has logged in, because it runs its own code; a role that can
-/// become it, such as a superuser; and the database's owner, unless a superuser has logged in: the functions of the extension run with the
-/// rights of the role that calls them.
+/// The first of some objects with an owner that is not trusted. Trusted is the role that has logged in, because it runs
+/// its own code; a role that can become it, for example a superuser; and the database's owner, unless a superuser has
+/// logged in: the functions of the extension run with the rights of the role that calls them.
 pub fn untrusted(objects: &str) -> String {
     format!(
         "WITH RECURSIVE here AS (SELECT d.datname, d.datdba, r.oid AS role, r.rolname, r.rolsuper \
@@ -77,7 +77,7 @@ pub fn untrusted(objects: &str) -> String {
     )
 }
 
-/// What a row of [`untrusted`] says, as the rest of a sentence.
+/// The reason in a row of [`untrusted`], as the rest of a sentence.
 pub fn reason(owner: Option<&str>, thing: &str) -> String {
     let thing = printable::said(thing);
     match owner {

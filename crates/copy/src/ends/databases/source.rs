@@ -83,7 +83,7 @@ impl SqlSource {
         is_renewed.then_some("The source was away for a while, so not everything was read as of one moment.")
     }
 
-    /// The transaction under whose snapshot everything is read. If its connection broke, there is a new one, with a later
+    /// The transaction that has the snapshot of all reads. If its connection broke, there is a new one, with a later
     /// snapshot.
     async fn snapshot(&self) -> Result<Arc<Snapshot>, SqlError> {
         let mut kept = self.snapshot.lock().await;
@@ -139,7 +139,7 @@ impl SqlSource {
             .await
     }
 
-    /// What the database's clock shows.
+    /// The time of the database's clock.
     pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
         self.under_snapshot(|snapshot| async move {
             let row = row(&snapshot.client, "SELECT pg_catalog.now()", &[]).await?;
@@ -164,7 +164,7 @@ impl SqlSource {
             let problem = format!("the list of tables: '{table}' is no name of a table.");
             return Err(Failure::new(format!("{}: {problem}", self.name())));
         }
-        // Of tables that share a name one stands for all: each visit of it is refused.
+        // Of tables that share a name only one is listed: each visit of it is refused.
         let mut known = HashSet::new();
         tables.retain(|table| known.insert(table_name::fold(table)));
         Ok(tables)
@@ -394,7 +394,7 @@ impl SqlSource {
     }
 
     async fn document(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<String, Failure> {
-        // The extension's own table has policies, which show each role what it may see.
+        // The extension's own table has policies, which show each role the rows that it may see.
         const SHOWN: &str = "SET LOCAL row_security = on";
         self.under_snapshot(|snapshot| async move {
             let read = async {
@@ -408,7 +408,7 @@ impl SqlSource {
 }
 
 /// Does something in a savepoint, because an error that does not matter must not end the transaction with the snapshot.
-/// The inner error is that of the work: the connection is still there.
+/// The inner error comes from the work: the connection is still there.
 async fn in_savepoint<T>(
     client: &Client,
     work: impl Future<Output = Result<T, SqlError>>,

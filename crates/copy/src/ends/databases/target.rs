@@ -102,7 +102,7 @@ struct Session {
 }
 
 impl SqlWriter {
-    /// Writes entities whose keys differ, and commits.
+    /// Writes entities with different keys, and commits.
     ///
     /// # Errors
     /// A database that stays away, or refuses everything.
@@ -199,7 +199,7 @@ impl SqlWriter {
     }
 }
 
-/// What the table's own check would refuse is found here, so that one bad entity does not refuse the others.
+/// Checks an entity as the table's own constraint does, so that one bad entity does not refuse the others.
 pub fn check(record: &Record) -> Result<(), String> {
     let timestamp = match record.timestamp {
         Some(timestamp) => Some(timestamp),
@@ -256,7 +256,7 @@ impl Session {
     async fn end<T>(&self, done: Result<T, SqlError>) -> Result<T, SqlError> {
         match &done {
             Ok(_) => self.client.batch_execute("COMMIT").await?,
-            // If this fails too, the connection is gone, and the next try makes another.
+            // If this fails as well, the connection is gone, and the next try makes another.
             Err(_) if !self.is_out_of_step => self.client.batch_execute("ROLLBACK").await.unwrap_or_default(),
             Err(_) => {}
         }
@@ -409,8 +409,8 @@ impl Session {
     }
 }
 
-/// Writes the staged entities in the order of their keys, so that two writers cannot block each other, and returns what was
-/// written.
+/// Writes the staged entities in the order of their keys, so that two writers cannot block each other, and returns
+/// those that were written.
 fn statement(name: &str, on_conflict: OnConflict) -> String {
     let action = match on_conflict {
         OnConflict::Fail | OnConflict::Skip => "DO NOTHING".to_owned(),
@@ -431,7 +431,7 @@ fn statement(name: &str, on_conflict: OnConflict) -> String {
     )
 }
 
-/// The trigger of a table sets a new Timestamp. A distributed table has no trigger, so the statement sets one too.
+/// The trigger of a table sets a new Timestamp. A distributed table has no trigger, so the statement also sets one.
 fn update(properties: &str) -> String {
     format!(
         "DO UPDATE SET \"timestamp\" = table_service.next_timestamp(e.\"timestamp\", \

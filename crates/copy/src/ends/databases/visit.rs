@@ -1,4 +1,4 @@
-//! Whose code a database may run with this program's rights.
+//! Which code a database may run with this program's rights.
 //!
 //! PostgreSQL plans and runs code that the owner of a table keeps with it: expressions of indexes, triggers, policies, CHECKs, foreign keys. So a
 //! table is visited only if all of that belongs to roles that gain nothing by it, or that the user has named with `--trust-owners`. Every
@@ -23,14 +23,14 @@ pub struct Relation {
     pub table: String,
 }
 
-/// By what a table is looked up.
+/// The name or the OID by which a table is looked up.
 #[derive(Debug, Clone, Copy)]
 pub enum Known<'t> {
     ByName(&'t str),
     ByOid(u32),
 }
 
-/// What a visit does with a table.
+/// The access of a visit to a table.
 #[derive(Debug, Clone, Copy)]
 pub enum Access {
     Read,

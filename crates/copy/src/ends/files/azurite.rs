@@ -190,7 +190,7 @@ pub fn payload(document: &str) -> Result<String, String> {
     Ok(object)
 }
 
-/// A GUID whose text the emulator keeps in base64, so that comparisons of strings do not find it. Its earlier versions kept the text.
+/// A GUID. The emulator keeps its text in base64, so that comparisons of strings do not find it. Earlier versions kept the text.
 fn hidden_guid(raw: &str) -> Option<String> {
     let text = STANDARD.decode(raw.trim_matches('"')).ok()?;
     let text = String::from_utf8(text).ok()?;

@@ -37,7 +37,7 @@ pub struct Format {
     pub compressed: bool,
 }
 
-/// What the command line says of files.
+/// The options for files.
 #[derive(Debug, Clone, Args)]
 pub struct FileOptions {
     /// The format of files: jsonl, csv or azcopy, with .zst behind it for compressed ones, or azurite for an emulator's
@@ -50,7 +50,7 @@ pub struct FileOptions {
     pub delimiter: u8,
 }
 
-/// What the command line says of files that are read.
+/// The options for files that are read.
 #[derive(Debug, Clone, Args)]
 pub struct ReadOptions {
     /// Give values of CSV without a type the type that all values of their column look like, and say which. Without it
@@ -84,7 +84,7 @@ fn mapping(path: &str) -> Result<Arc<Mapping>, String> {
 /// Reads the delimiter of CSV.
 ///
 /// # Errors
-/// What cannot stand between fields.
+/// The character cannot be between fields.
 fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),

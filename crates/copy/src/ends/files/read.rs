@@ -29,12 +29,12 @@ pub struct Options<'o> {
     pub account: Option<&'o str>,
 }
 
-/// What messages call a file, or standard input.
+/// The name of a file in messages, or of standard input.
 pub fn name_of(path: Option<&Path>) -> String {
     path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string())
 }
 
-/// Opens a file, or standard input. A compressed file is checked to its end first: its checksum stands there, and damaged
+/// Opens a file, or standard input. A compressed file is checked to its end first: its checksum is there, and damaged
 /// bits must not be read as other entities.
 ///
 /// # Errors
@@ -71,7 +71,7 @@ fn decoded(raw: impl Read + Send + 'static, compressed: bool) -> std::io::Result
     Ok(Box::new(Unpacked(decoder)))
 }
 
-/// A decoder whose errors are for users.
+/// A decoder with errors for users.
 struct Unpacked<R>(R);
 
 impl<R: Read> Read for Unpacked<R> {
@@ -104,7 +104,7 @@ fn begins_as_zstd(bytes: &[u8]) -> bool {
 /// Collects records into chunks and hands them on.
 struct Chunks<'s> {
     table: &'s str,
-    /// What messages call the file.
+    /// The file's name in messages.
     name: &'s str,
     chunk: Chunk,
     bytes: usize,

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
+use parking_lot::Mutex;
 use table_service_files::{Fault, Input};
 use table_service_model::table_name;
 use tokio::sync::mpsc::Sender;
@@ -20,10 +21,10 @@ use super::read::{self, Options};
 
 /// How many files a directory may have.
 const MOST_FILES: usize = 100_000;
-/// The largest document beside tables: that of the service's properties and of five policies are much smaller.
+/// The largest document beside tables: the service's properties and five policies are much smaller.
 const LARGEST_DOCUMENT: u64 = 1 << 20;
 
-/// What the user was told: a file may be read several times.
+/// The messages that the user has read already: a file may be read several times.
 static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// A directory, a file, or standard input.
@@ -54,13 +55,13 @@ impl FileSource {
         }
     }
 
-    /// What the program has written needs no mapping.
+    /// Files of this program need no mapping.
     pub fn as_written(mut self) -> FileSource {
         self.reading.mapping = None;
         self
     }
 
-    /// What reports call it.
+    /// The file's name in reports.
     pub fn name(&self) -> String {
         read::name_of(self.path.as_deref())
     }
@@ -68,7 +69,7 @@ impl FileSource {
     /// The tables that there are, each with its files.
     ///
     /// # Errors
-    /// A path that cannot be read, a name that is not that of a table.
+    /// A path that cannot be read, a name that is no table's name.
     pub fn tables(&self) -> Result<Vec<String>, Failure> {
         Ok(self.files()?.into_keys().collect())
     }
@@ -221,7 +222,7 @@ impl FileSource {
             };
             let mut send = |chunk| chunks.blocking_send(chunk).is_ok();
             read::read(&table, path.as_deref(), options, position, &mut send, &mut |note| {
-                if TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(note.clone()) {
+                if TOLD.lock().insert(note.clone()) {
                     tell(&format!("table-service-copy: {note}."));
                 }
             })

@@ -29,7 +29,7 @@ pub struct FileTarget {
 }
 
 impl FileTarget {
-    /// A path that exists and is no directory is a file; so is one whose ending is that of a format. Every other path
+    /// A path that exists and is no directory is a file; so is a path that has the ending of a format. Every other path
     /// is a directory, which is made if it is not there.
     ///
     /// # Errors
@@ -330,7 +330,7 @@ impl Writer {
                     Ok(std::fs::rename(&rows, file)?)
                 };
                 if let Err(error) = write() {
-                    // What it says is the first error.
+                    // The first error is its message.
                     let _ = std::fs::remove_file(&rows);
                     return Err(error);
                 }

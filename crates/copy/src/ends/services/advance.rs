@@ -8,10 +8,10 @@ pub const EMPTY_PAGES: u64 = 1000;
 /// The same where it looks at every entity of a table and finds few.
 pub const SEARCHED_PAGES: u64 = 100_000;
 
-/// What a token may have: two keys, in any coding.
+/// The most bytes of a token: two keys, in any coding.
 const LONGEST_TOKEN: usize = 16 << 10;
 
-/// What was seen of a list so far.
+/// The position in a list so far.
 pub struct Advance {
     empty: u64,
     most_empty: u64,

@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 
 /// How many items a page may have.
 pub const LARGEST_PAGE: usize = 1000;
@@ -40,11 +39,10 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
     }
 }
 
-/// A page of entities, as they stand in it.
+/// A page of entities, of keys or of the list of tables.
 #[derive(Deserialize)]
-pub struct Page<'a> {
-    #[serde(borrow)]
-    pub value: Items<&'a RawValue>,
+pub struct Page<T> {
+    pub value: Items<T>,
 }
 
 /// The keys of an entity.
@@ -54,18 +52,6 @@ pub struct EntityKeys {
     pub partition_key: String,
     #[serde(rename = "RowKey")]
     pub row_key: String,
-}
-
-/// A page of keys.
-#[derive(Deserialize)]
-pub struct KeyPage {
-    pub value: Items<EntityKeys>,
-}
-
-/// A page of the list of tables.
-#[derive(Deserialize)]
-pub struct TablePage {
-    pub value: Items<TableName>,
 }
 
 /// A table in the list.

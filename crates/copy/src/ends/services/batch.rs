@@ -25,7 +25,7 @@ pub struct Operation {
 
 /// How many batches one lane has under way.
 pub const AT_ONCE: usize = 4;
-/// What a batch's body may have; the headers of its parts come on top.
+/// The most bytes of a batch's body; the headers of its parts come on top.
 const BYTES: usize = limits::BATCH_BYTES * 3 / 4;
 
 /// Groups operations by their partitions, within the limits of a batch. `measure` gives the partition and the bytes of one.
@@ -46,7 +46,7 @@ pub fn groups<T>(operations: Vec<T>, measure: impl Fn(&T) -> (&str, usize)) -> V
     full
 }
 
-/// Sends a batch. Returns what it has come to, and whether an earlier try may have had its effect.
+/// Sends a batch. Returns its result, and whether an earlier try may have had its effect.
 pub async fn send(client: &RestClient, operations: &[&Operation]) -> Result<(Result<(), ServiceError>, bool), Failure> {
     let id = uuid::Uuid::new_v4().to_string();
     let content_type = format!("multipart/mixed; boundary=batch_{id}");
@@ -61,7 +61,7 @@ pub async fn send(client: &RestClient, operations: &[&Operation]) -> Result<(Res
     Ok((result(&answer, operations.len()), answer.ambiguous))
 }
 
-/// Writes or deletes several at a time. Returns what has become of them together.
+/// Writes or deletes several at a time. Returns the sum of the results.
 pub async fn at_once<T, F, S>(all: Vec<T>, write: impl Fn(T) -> F) -> Result<S, Failure>
 where
     F: Future<Output = Result<S, Failure>>,
@@ -100,7 +100,7 @@ fn body(id: &str, operations: &[&Operation]) -> String {
     body
 }
 
-/// What a batch of so many operations has come to: nothing if all succeeded.
+/// The outcome of a batch of so many operations: nothing if all succeeded.
 fn result(answer: &Answer, operations: usize) -> Result<(), ServiceError> {
     if answer.status.as_u16() != 202 {
         return Err(answer.error());
@@ -126,7 +126,7 @@ pub fn parts(body: &[u8]) -> Result<usize, ServiceError> {
             succeeded += 1;
             continue;
         }
-        // The body stands between the blank line and the next boundary.
+        // The body is between the blank line and the next boundary.
         let body = part.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         let body = body.split("\r\n--").next().unwrap_or_default();
         let (code, message) = error_in(body.trim().as_bytes());

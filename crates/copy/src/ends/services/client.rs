@@ -37,7 +37,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 const TRIES_OF_500: u32 = 5;
 const VERSION: &str = "2019-02-02";
 
-/// What is not escaped in a part of a URL.
+/// The characters that are not escaped in a part of a URL.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// A text as a part of a URL.
@@ -90,7 +90,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Writes one entity or table, whose new state is not wanted back.
+    /// Writes one entity or table. The answer need not have its new state.
     pub fn write(method: Method, resource: &'a str, body: String) -> Call<'a> {
         Call {
             method,
@@ -104,7 +104,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Deletes an entity in this version; `*` stands for any.
+    /// Deletes an entity in this version; `*` is any version.
     pub fn delete(resource: &'a str, etag: &'a str) -> Call<'a> {
         Call {
             method: Method::DELETE,
@@ -159,7 +159,7 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// What an answer that is no success says.
+    /// The error in an answer that is no success.
     pub fn error(&self) -> ServiceError {
         let (code, message) = error_in(&self.body);
         ServiceError {
@@ -235,7 +235,7 @@ impl RestClient {
         }
     }
 
-    /// Returns an answer that is a success. The message of another one says what it is about.
+    /// Returns an answer that is a success. Another one becomes an error that names its subject.
     pub fn succeeded(&self, answer: Answer, what: &str) -> Result<Answer, Failure> {
         match answer.status.is_success() {
             true => Ok(answer),

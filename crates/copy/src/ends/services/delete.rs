@@ -28,7 +28,7 @@ pub struct RestDeleter<'a> {
 }
 
 impl RestDeleter<'_> {
-    /// Deletes entities whose keys differ.
+    /// Deletes entities with different keys.
     ///
     /// # Errors
     /// A service that stays away, or does not let the client delete.
@@ -68,7 +68,7 @@ impl RestDeleter<'_> {
                 Err(error) if is_fatal(&error) => return Err(client.failure(self.table, &error)),
                 Err(error) => error,
             };
-            // A batch whose answer did not come may have deleted all of them.
+            // A batch without an answer may have deleted all of them.
             ambiguous = is_ambiguous;
             let Some(index) = index_of(&error).filter(|&index| index < batch.len() && !ambiguous) else {
                 break;

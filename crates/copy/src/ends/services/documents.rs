@@ -2,140 +2,48 @@
 
 use bytes::Bytes;
 use http::Method;
-use quick_xml::de::{Deserializer, EntityResolver};
-use quick_xml::escape::resolve_predefined_entity;
-use quick_xml::events::BytesText;
-use quick_xml::se;
-use serde::{Deserialize, Serialize};
-use table_service_model::access::{
-    AccessPolicies, AccessPolicy, CorsRule, Logging, Metrics, ServiceProperties, ServicePropertiesChange,
-    SignedIdentifier,
-};
+use table_service_documents::{Unknown, read_policies, read_properties, write_policies, write_properties};
+use table_service_model::Error;
+use table_service_model::access::{AccessPolicies, ServiceProperties, ServicePropertiesChange};
 
 use crate::failure::Failure;
 use crate::printable;
 
 use super::client::{Call, RestClient};
 
-const HEAD: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 const PROPERTIES: &str = "restype=service&comp=properties";
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename = "SignedIdentifiers")]
-struct Identifiers {
-    #[serde(rename = "SignedIdentifier", default)]
-    identifiers: Vec<Identifier>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Identifier {
-    id: String,
-    #[serde(default)]
-    access_policy: AccessPolicy,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Properties {
-    logging: Option<Logging>,
-    hour_metrics: Option<Metrics>,
-    minute_metrics: Option<Metrics>,
-    cors: Option<Rules>,
-}
-
-#[derive(Deserialize, Default)]
-struct Rules {
-    #[serde(rename = "CorsRule", default)]
-    rules: Vec<Rule>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Rule {
-    allowed_origins: String,
-    allowed_methods: String,
-    max_age_in_seconds: u32,
-    #[serde(default)]
-    exposed_headers: String,
-    #[serde(default)]
-    allowed_headers: String,
-}
-
-fn list(text: &str) -> Vec<String> {
-    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    items.map(str::to_owned).collect()
-}
-
-/// Refuses a document type: the service sends none, and the reader panics at one between two texts.
-struct NoDocumentType;
-
-impl EntityResolver for NoDocumentType {
-    type Error = std::io::Error;
-
-    fn capture(&mut self, _: BytesText<'_>) -> Result<(), std::io::Error> {
-        Err(std::io::Error::other("a document type is not expected"))
-    }
-
-    fn resolve(&self, entity: &str) -> Option<&str> {
-        resolve_predefined_entity(entity)
-    }
-}
-
-fn from_xml<'x, T: Deserialize<'x>>(xml: &'x str) -> Result<T, String> {
-    let text = xml.trim_start_matches('\u{feff}');
-    T::deserialize(&mut Deserializer::from_str_with_resolver(text, NoDocumentType)).map_err(|error| error.to_string())
-}
 
 /// Access policies as JSON.
 pub fn policies_from_xml(xml: &str) -> Result<String, String> {
-    let read: Identifiers = from_xml(xml)?;
-    let policies = read.identifiers.into_iter().map(|identifier| SignedIdentifier {
-        id: identifier.id,
-        policy: identifier.access_policy,
-    });
-    let policies = AccessPolicies::new(policies.collect()).map_err(|error| error.report())?;
+    let policies = read_policies(xml, Unknown::Ignored).map_err(|error| error.report())?;
     Ok(policies.to_json())
 }
 
 fn policies_to_xml(json: &str) -> Result<String, String> {
-    let policies = AccessPolicies::from_json(json).map_err(|error| error.report())?;
-    let identifiers = policies.iter().map(|entry| Identifier {
-        id: entry.id.clone(),
-        access_policy: entry.policy,
-    });
-    to_xml(&Identifiers {
-        identifiers: identifiers.collect(),
-    })
-}
-
-fn to_xml(document: &impl Serialize) -> Result<String, String> {
-    let xml = se::to_string(document).map_err(|error| error.to_string())?;
-    Ok(format!("{HEAD}{xml}"))
+    let written = AccessPolicies::from_json(json).and_then(|policies| write_policies(&policies));
+    sent(written)
 }
 
 /// Service properties as JSON.
 pub fn properties_from_xml(xml: &str) -> Result<String, String> {
-    let read: Properties = from_xml(xml)?;
-    let cors = read.cors.unwrap_or_default().rules.into_iter().map(|rule| CorsRule {
-        allowed_origins: list(&rule.allowed_origins),
-        allowed_methods: list(&rule.allowed_methods),
-        max_age_in_seconds: rule.max_age_in_seconds,
-        exposed_headers: list(&rule.exposed_headers),
-        allowed_headers: list(&rule.allowed_headers),
-    });
+    let read = read_properties(xml, Unknown::Ignored).map_err(|error| error.report())?;
+    // Without a list of rules there is none.
     let change = ServicePropertiesChange {
-        logging: read.logging,
-        hour_metrics: read.hour_metrics,
-        minute_metrics: read.minute_metrics,
-        cors: Some(cors.collect()),
+        cors: Some(read.cors.unwrap_or_default()),
+        ..read
     };
     Ok(change.to_json())
 }
 
 fn properties_to_xml(json: &str) -> Result<String, String> {
-    let read = ServiceProperties::from_json(json).map_err(|error| error.report())?;
-    to_xml(&read.document())
+    let written = ServiceProperties::from_json(json).and_then(|properties| write_properties(&properties));
+    sent(written)
+}
+
+/// A document as it is sent: without the byte order mark with which the service answers.
+fn sent(written: Result<String, Error>) -> Result<String, String> {
+    let written = written.map_err(|error| error.report())?;
+    Ok(written.trim_start_matches('\u{feff}').to_owned())
 }
 
 impl RestClient {

@@ -23,7 +23,7 @@ pub enum Credential {
 pub struct Endpoint {
     /// `https://account.table.core.windows.net` or `http://127.0.0.1:10002`
     pub origin: String,
-    /// What stands before the resource in a path: empty, or `/account`.
+    /// The part of a path before the resource: empty, or `/account`.
     pub prefix: String,
     pub credential: Credential,
     /// The table that a URL names.
@@ -31,7 +31,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// What reports and the resume file call it.
+    /// Its name in reports and in the resume file.
     pub fn name(&self) -> String {
         format!("{}{}", self.origin, self.prefix)
     }
@@ -53,7 +53,7 @@ impl Endpoint {
     /// Reads a connection string.
     ///
     /// # Errors
-    /// What is missing or wrong; no value is quoted.
+    /// The missing or wrong part; no value is quoted.
     pub fn from_connection_string(text: &str) -> Result<Endpoint, Failure> {
         let settings =
             settings(text).ok_or_else(|| Failure::usage("A connection string has the form Name=Value;Name=Value."))?;
@@ -109,7 +109,7 @@ impl Endpoint {
     /// Reads a table endpoint with a shared access signature, with or without a table in its path.
     ///
     /// # Errors
-    /// What is missing or wrong; the signature is not quoted.
+    /// The missing or wrong part; the signature is not quoted.
     pub fn from_url(url: &str) -> Result<Endpoint, Failure> {
         let (origin, path, query) = split_url(url)?;
         if !query.split('&').any(|pair| pair.starts_with("sig=")) {

@@ -1,6 +1,7 @@
 //! The keys of the entities that pass a filter, page by page.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use table_service_model::{Ticks, etag};
 
 use crate::failure::Failure;
@@ -11,7 +12,7 @@ use super::answers::{LARGEST_PAGE, Page};
 use super::pages::Pages;
 use super::source::RestSource;
 
-/// What an ETag may have.
+/// The most bytes of an ETag.
 const LONGEST_ETAG: usize = 256;
 
 /// The keys of an entity, and its version.
@@ -85,7 +86,7 @@ impl<'a> KeyReader<'a> {
         }
         let answer = self.pages.next().await?;
         let Pages { client, table, .. } = self.pages;
-        let page: Page<'_> = client.parse(&answer)?;
+        let page: Page<&RawValue> = client.parse(&answer)?;
         let mut keys = Vec::with_capacity(page.value.0.len());
         for raw in &page.value.0 {
             let entity: Entity = serde_json::from_str(raw.get()).map_err(|error| client.unreadable(&error))?;

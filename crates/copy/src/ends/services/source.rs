@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use serde_json::value::RawValue;
 use table_service_model::{Ticks, table_name};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -12,7 +13,7 @@ use crate::printable;
 use crate::records::{Chunk, MOST_TABLES, Position, Range, Record, Reject, reason};
 
 use super::advance::{Advance, EMPTY_PAGES, SEARCHED_PAGES};
-use super::answers::{EntityKeys, KeyPage, LARGEST_PAGE, Page, TableName, TablePage};
+use super::answers::{EntityKeys, LARGEST_PAGE, Page, TableName};
 use super::client::{Answer, Call, RestClient, escape, filter_literal};
 use super::pages::Pages;
 
@@ -42,7 +43,7 @@ impl RestSource {
         }
     }
 
-    /// What the service's clock shows.
+    /// The time of the service's clock.
     pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
         let resource = match &self.table {
             Some(table) => format!("{table}()"),
@@ -70,7 +71,7 @@ impl RestSource {
                 .map(|next| format!("NextTableName={}", escape(&next)))
                 .unwrap_or_default();
             let answer = self.get("Tables", &query, "the list of tables").await?;
-            let page: TablePage = self.client.parse(&answer)?;
+            let page: Page<TableName> = self.client.parse(&answer)?;
             next = answer.header("x-ms-continuation-nexttablename").map(str::to_owned);
             let first = page.value.0.first().map(|table| table.name.as_str());
             advance.page(first, next.as_deref()).map_err(wrong)?;
@@ -126,7 +127,7 @@ impl RestSource {
                 bounds = self
                     .bounds(table, key, &within, &first.row_key, count, &mut probes)
                     .await?;
-                // What appears in other partitions meanwhile.
+                // Entities that appear in other partitions meanwhile.
                 others = vec![behind, format!("PartitionKey lt {partition}")];
             }
         }
@@ -144,7 +145,7 @@ impl RestSource {
         Ok(filters.into_iter().map(Some).map(Range::Filter).collect())
     }
 
-    /// Beginnings of keys, in the order in which the service has them, at which ranges begin. The first key is known. `within` is a
+    /// The beginnings of keys at which ranges begin, in the service's order. The first key is known. `within` is a
     /// condition in front of those on keys, with `and`, or empty.
     async fn bounds(
         &self,
@@ -206,7 +207,7 @@ impl RestSource {
         while !pages.is_at_end() {
             *probes += 1;
             let answer = pages.next().await?;
-            let page: KeyPage = self.client.parse(&answer)?;
+            let page: Page<EntityKeys> = self.client.parse(&answer)?;
             if let Some(keys) = page.value.0.into_iter().next() {
                 return Ok(Some(keys));
             }
@@ -241,7 +242,7 @@ impl RestSource {
         };
         while !pages.is_at_end() {
             let answer = pages.next().await?;
-            let page: Page<'_> = self.client.parse(&answer)?;
+            let page: Page<&RawValue> = self.client.parse(&answer)?;
             let mut chunk = Chunk::new(pages.position.clone().unwrap_or(Position::End));
             for raw in &page.value.0 {
                 match Record::from_json(raw.get()) {

@@ -21,7 +21,7 @@ impl RestClient {
     /// Makes a table if it is not there.
     ///
     /// # Errors
-    /// What the service says. A signature that may not create tables is enough if the table is there.
+    /// An error of the service. A signature that may not create tables is enough if the table is there.
     pub async fn create(&self, table: &str) -> Result<(), Failure> {
         let body = format!("{{\"TableName\":\"{table}\"}}");
         let answer = self.send(&Call::write(Method::POST, "Tables", body)).await?;
@@ -87,7 +87,7 @@ struct Prepared {
 }
 
 impl RestWriter {
-    /// Writes entities whose keys differ.
+    /// Writes entities with different keys.
     ///
     /// # Errors
     /// A service that stays away, or does not let the client write.
@@ -281,8 +281,8 @@ pub fn point(table: &str, partition_key: &str, row_key: &str) -> String {
     )
 }
 
-/// An entity as other implementations of the protocol read it too: every Double is annotated, because `1.0` is an integer
-/// for some. A negative zero is a string, because their JSON numbers have none.
+/// An entity in a form that other implementations of the protocol also read: every Double is annotated, because `1.0`
+/// is an integer for some. A negative zero is a string, because their JSON numbers have none.
 fn payload(record: &Record) -> String {
     let mut out = Vec::with_capacity(record.weight() * 2);
     let string = |out: &mut Vec<u8>, text: &str| out.extend(value_to_json(Value::String(text)));
