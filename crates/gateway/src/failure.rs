@@ -1,8 +1,8 @@
 //! An error of a request, as the client gets it.
 
-use table_service_model::error::{Report, RequestError, Stage};
+use table_service_model::error::{Report, Stage};
 use table_service_model::filter::hint_for;
-use table_service_model::{Code, Error};
+use table_service_model::{Code, Error, RequestError};
 
 /// An error of the service, from the catalog or raised by the database. As text, for operators, it has the hint, which says more than
 /// the service's message.
@@ -16,11 +16,11 @@ pub struct Failure {
     pub stage: Stage,
     /// Details that the service's message does not have.
     pub hint: Option<String>,
-    /// What the database says of other tables: only for clients that may list them.
+    /// A message of the database about other tables: only for clients that may list them.
     pub other_tables: Option<String>,
 }
 
-/// The setting of the gateway, in the place of that of SQL.
+/// The setting of the gateway, which hints name instead of SQL's.
 const FILTER_DIALECT: &str = "The setting filter_dialect = \"extended\" of the gateway's account";
 
 impl Failure {

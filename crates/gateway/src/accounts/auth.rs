@@ -1,8 +1,8 @@
 //! Checks the credentials of a request (semantics 7). The rules are in the model crate.
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use table_service_model::Error;
-use table_service_model::access::{AccessPolicies, Authorization, Client, Grant, Sas, SignedRequest};
+use table_service_model::access::{AccessPolicies, Authorization, Client, Sas, SignedRequest};
+use table_service_model::{Error, Grant};
 
 use super::bearer::check_transport;
 use super::tenant::Tenant;
@@ -13,8 +13,8 @@ use crate::limits::shares::Share;
 use crate::request::Head;
 use crate::request::target::Target;
 
-/// Checks the credentials of a request and returns their grant, and the OID of the table whose stored policy it follows: the request may
-/// concern no other one.
+/// Checks the credentials of a request, and returns their grant and the OID of the table with their stored policy. The
+/// request may concern no other table.
 ///
 /// `challenged` says whether refused clients get a challenge. `other_issuer` may take a token for an account without an
 /// issuer. `permit` takes a permit to run for a request that needs the database. Only a request with a right signature

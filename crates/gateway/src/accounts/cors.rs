@@ -10,8 +10,8 @@ use http::header::{
     HeaderName, HeaderValue, VARY,
 };
 use parking_lot::Mutex;
+use table_service_model::RequestError;
 use table_service_model::access::{CorsRule, ServiceProperties};
-use table_service_model::error::RequestError;
 
 use crate::database::{Node, Session};
 use crate::request::Head;

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use table_service_connect::{Certificates, DatabaseUrl};
+use table_service_model::Dialect;
 use table_service_model::access::Account;
-use table_service_model::filter::Dialect;
 
 use super::bearer::Bearer;
 use super::cors::CorsRules;

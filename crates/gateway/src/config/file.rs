@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serializer};
-use table_service_model::Secret;
-use table_service_model::filter::Dialect;
+use table_service_model::{Dialect, Secret};
 
 /// One of `[[accounts]]` in the file.
 #[derive(Debug, Default, Deserialize)]

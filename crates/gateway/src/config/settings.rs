@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::{Deserialize, Serialize};
-use table_service_model::Secret;
-use table_service_model::filter::Dialect;
+use table_service_model::{Dialect, Secret};
 
 use super::file::{AccountSettings, BearerSettings, exposed, one_or_more};
 
@@ -32,157 +31,134 @@ const HEADINGS: [(&str, &str); 7] = [
 
 /// Every setting, as it may stand in the file, in the environment and on the command line.
 #[derive(Debug, Default, clap::Args, Serialize, Deserialize)]
-#[command(mut_args(under_heading))]
+#[command(mut_args(with_env_and_heading))]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Where to listen for clients [default: 127.0.0.1:10002]
-    #[arg(long, env = "TABLE_SERVICE_LISTEN", value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
 
     /// Where to listen for /live, /ready and /metrics [default: 127.0.0.1:10003]
-    #[arg(long, env = "TABLE_SERVICE_ADMIN_LISTEN", value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT")]
     pub admin_listen: Option<String>,
 
     /// Names, beside localhost, by which requests may call the admin port; addresses always may [default: none]
-    #[arg(long, env = "TABLE_SERVICE_ADMIN_HOSTS", value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub admin_hosts: Vec<String>,
 
     /// Whether /explorer on the admin port shows the tables (read) and may change them (write); the port must be of this machine only
     /// [default: off]
-    #[arg(long, env = "TABLE_SERVICE_EXPLORER", value_name = "MODE")]
+    #[arg(long, value_name = "MODE")]
     pub explorer: Option<ExplorerMode>,
 
     /// A file for the address of the explorer, which has a secret: only its owner can read it [default: it is printed on a terminal]
-    #[arg(long, env = "TABLE_SERVICE_EXPLORER_ADDRESS_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub explorer_address_file: Option<PathBuf>,
 
     /// The name of the account; the file can have more accounts [default: devstoreaccount1]
-    #[arg(long, env = "TABLE_SERVICE_ACCOUNT", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub account: Option<String>,
 
     /// A key of the account; a second one may be valid at the same time
-    #[arg(
-        long,
-        env = "TABLE_SERVICE_KEY",
-        value_name = "BASE64",
-        value_delimiter = ',',
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "BASE64", value_delimiter = ',', hide_env_values = true)]
     #[serde(serialize_with = "exposed")]
     pub key: Vec<Secret>,
 
     /// The database of the account, such as postgresql://role:password@host/database. Several hosts in one URL are a primary and
     /// the standbys that may take its place. Repeat it for the nodes of a distributed database, the one that creates tables first
-    #[arg(
-        long,
-        env = "TABLE_SERVICE_DATABASE_URL",
-        value_name = "URL",
-        value_delimiter = '\n',
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "URL", value_delimiter = '\n', hide_env_values = true)]
     #[serde(serialize_with = "exposed", deserialize_with = "one_or_more")]
     pub database_url: Vec<Secret>,
 
     /// A hot standby of the database, which serves reads of the secondary endpoint; repeat it for several. Without it the
     /// database itself serves them [default: none]
-    #[arg(
-        long,
-        env = "TABLE_SERVICE_SECONDARY_URL",
-        value_name = "URL",
-        value_delimiter = '\n',
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "URL", value_delimiter = '\n', hide_env_values = true)]
     #[serde(serialize_with = "exposed", deserialize_with = "one_or_more")]
     pub secondary_url: Vec<Secret>,
 
     /// Whether $filter says only what the service's can, or also startswith, endswith, contains, in, and eq null [default: service]
-    #[arg(long, env = "TABLE_SERVICE_FILTER_DIALECT", value_name = "DIALECT", value_parser = dialect())]
+    #[arg(long, value_name = "DIALECT", value_parser = dialect())]
     pub filter_dialect: Option<Dialect>,
 
     /// How far a standby may be behind the database and still serve reads [default: without a limit]
-    #[arg(long, env = "TABLE_SERVICE_MAX_STALENESS", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     pub max_staleness: Option<u64>,
 
     /// PEM certificates for checking databases with sslmode=require [default: the system's]
-    #[arg(long, env = "TABLE_SERVICE_DATABASE_CA", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub database_ca: Option<PathBuf>,
 
     /// The PEM certificate chain to serve HTTPS with; needs --tls-key
-    #[arg(long, env = "TABLE_SERVICE_TLS_CERTIFICATE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
 
     /// The PEM private key of the certificate
-    #[arg(long, env = "TABLE_SERVICE_TLS_KEY", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
     /// Let other machines connect although the development account is served, whose key is public
-    #[arg(long, env = "TABLE_SERVICE_EXPOSE_DEVELOPMENT_ACCOUNT", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub expose_development_account: Option<bool>,
 
     /// Most connections to each database, besides one for /ready [default: 16]
-    #[arg(long, env = "TABLE_SERVICE_POOL_SIZE", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     pub pool_size: Option<usize>,
 
     /// Whether writes that come at the same time may share a transaction; each keeps its own outcome [default: on]
-    #[arg(long, env = "TABLE_SERVICE_WRITE_GROUPS", value_name = "MODE")]
+    #[arg(long, value_name = "MODE")]
     pub write_groups: Option<WriteGroups>,
 
     /// How long a request waits for a database connection or for memory before it is refused [default: 5]
-    #[arg(long, env = "TABLE_SERVICE_POOL_TIMEOUT", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     pub pool_timeout: Option<u64>,
 
     /// How long one statement may run in the database [default: 30]
-    #[arg(long, env = "TABLE_SERVICE_STATEMENT_TIMEOUT", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     pub statement_timeout: Option<u64>,
 
     /// Most connections of clients [default: 10000, or what the limit of open files allows]
-    #[arg(long, env = "TABLE_SERVICE_MAX_CONNECTIONS", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     pub max_connections: Option<usize>,
 
     /// Most requests that run at a time; more are refused with ServerBusy [default: 512]
-    #[arg(long, env = "TABLE_SERVICE_MAX_REQUESTS", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     pub max_requests: Option<usize>,
 
     /// Memory for bodies and responses, at least 20 for each account; without it requests wait, then are refused with
     /// ServerBusy [default: 512]
-    #[arg(long, env = "TABLE_SERVICE_MAX_MEMORY", value_name = "MIB")]
+    #[arg(long, value_name = "MIB")]
     pub max_memory: Option<usize>,
 
     /// How long a client may take to send the head of a request, or be idle before it [default: 60]
-    #[arg(long, env = "TABLE_SERVICE_HEADER_TIMEOUT", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     pub header_timeout: Option<u64>,
 
     /// How long a client may take to send the body of a request [default: 30]
-    #[arg(long, env = "TABLE_SERVICE_BODY_TIMEOUT", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     pub body_timeout: Option<u64>,
 
     /// How long a client may take to read a response [default: 120]
-    #[arg(long, env = "TABLE_SERVICE_RESPONSE_TIMEOUT", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     pub response_timeout: Option<u64>,
 
     /// How often entities that have expired are removed from the databases; 0 turns that off [default: 10]
-    #[arg(long, env = "TABLE_SERVICE_EXPIRY_INTERVAL", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     pub expiry_interval: Option<u64>,
 
     /// Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed [default: none]
-    #[arg(
-        long,
-        env = "TABLE_SERVICE_TRUSTED_PROXIES",
-        value_name = "ADDRESS[/BITS]",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "ADDRESS[/BITS]", value_delimiter = ',')]
     pub trusted_proxies: Vec<String>,
 
     /// How long running requests may take to finish on shutdown [default: 30]
-    #[arg(long, env = "TABLE_SERVICE_SHUTDOWN_TIMEOUT", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     pub shutdown_timeout: Option<u64>,
 
     /// What to log, such as info, debug or table_service_gateway=debug [default: info]
-    #[arg(long, env = "TABLE_SERVICE_LOG", value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
 
     /// The form of the log [default: text]
-    #[arg(long, env = "TABLE_SERVICE_LOG_FORMAT", value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 
     /// Several accounts, each with its own database.
@@ -229,10 +205,14 @@ fn dialect() -> impl TypedValueParser<Value = Dialect> {
     PossibleValuesParser::new(["service", "extended"]).try_map(|name| name.parse::<Dialect>())
 }
 
-/// Puts a setting under its heading.
-fn under_heading(setting: clap::Arg) -> clap::Arg {
-    let is_this = |name: &str| name == setting.get_id().as_str();
-    match HEADINGS.iter().find(|(_, settings)| settings.split(' ').any(is_this)) {
+/// Puts a setting under its heading, and gives it its environment variable, which has its name.
+fn with_env_and_heading(setting: clap::Arg) -> clap::Arg {
+    let id = setting.get_id().to_string();
+    let setting = setting.env(&*format!("TABLE_SERVICE_{}", id.to_ascii_uppercase()).leak());
+    match HEADINGS
+        .iter()
+        .find(|(_, settings)| settings.split(' ').any(|name| name == id))
+    {
         Some((heading, _)) => setting.help_heading(*heading),
         None => setting,
     }

@@ -1,8 +1,8 @@
 //! How settings are read, from every source.
 
 use table_service_connect::DatabaseUrl;
+use table_service_model::Dialect;
 use table_service_model::access::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use table_service_model::filter::Dialect;
 
 use super::command_line::CommandLine;
 use super::validation::{AccountConfig, Config};

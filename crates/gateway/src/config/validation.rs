@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use table_service_connect::DatabaseUrl;
-use table_service_model::Secret;
 use table_service_model::access::{Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use table_service_model::filter::Dialect;
+use table_service_model::{Dialect, Secret};
 
 use super::error::ConfigError;
 use super::file::{AccountSettings, BearerSettings};

@@ -20,7 +20,7 @@ use crate::request::header;
 const REMAINDER_BYTES: usize = 16 * 1024 * 1024;
 const REMAINDER_TIME: Duration = Duration::from_secs(5);
 
-/// The body of a request, whose rest is still to be read.
+/// The body of a request. Its rest is still to be read.
 pub struct Pending {
     incoming: Option<Incoming>,
     /// Whether the client sends the body: it waits for nothing, or it was told to go on.
@@ -28,7 +28,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Takes the body of a request, of which nothing was read.
+    /// Takes the body of a request. Nothing of it has been read.
     pub fn new(headers: &HeaderMap, body: Incoming) -> Pending {
         Pending {
             incoming: Some(body).filter(|body| !body.is_end_stream()),

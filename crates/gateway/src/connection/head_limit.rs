@@ -103,7 +103,7 @@ pub struct HeadLimited<S> {
 }
 
 impl<S> HeadLimited<S> {
-    /// Counts what is read from a stream.
+    /// Counts the bytes that are read from a stream.
     pub fn new(stream: S, head: HeadMeter) -> HeadLimited<S> {
         HeadLimited { stream, head }
     }

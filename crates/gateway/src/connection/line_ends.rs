@@ -1,8 +1,8 @@
-//! Refuses heads with a line that ends with a LF alone. HTTP lets a server take that for a line end (RFC 9112, 2.2), and hyper does.
-//! A proxy may take it for a part of a value instead, and would not see the headers, or the request, behind it.
+//! Refuses heads with a line that ends with a LF alone. HTTP lets a server take that for a line end (RFC 9112, 2.2),
+//! and hyper does. A proxy may take it for a part of a value, and would not see the headers, or the request, behind it.
 //!
-//! hyper shows no head as it was sent. So this reader stands before it: it hands out one head or body at a time, and turns a bare LF in a
-//! head into a byte that hyper refuses with 400.
+//! hyper does not show the bytes of a head. So this reader is in front of it: it hands out one head or body at a time,
+//! and turns a bare LF in a head into a byte that hyper refuses with 400.
 
 use std::io::Result;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ const REFUSED: u8 = 0;
 enum Part {
     #[default]
     Head,
-    /// A body of which so many bytes are left.
+    /// A body with so many bytes left.
     Body(u64),
     /// The line before a chunk. Its length is the number that it begins with.
     Length { number: u64, is_over: bool },
@@ -102,7 +102,7 @@ impl Reader {
     }
 }
 
-/// The reading half of a stream, whose heads have lines that end with CR LF.
+/// The reading half of a stream. The lines of its heads end with CR LF.
 pub struct StrictHeads<S> {
     stream: S,
     head: HeadMeter,

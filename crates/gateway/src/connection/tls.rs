@@ -15,8 +15,8 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{ConfigError, Reread, TlsFiles};
 
-/// The certificate for clients and its key, as the files have them. Connections that there are keep the one that they
-/// began with.
+/// The certificate for clients and its key, as the files have them. Existing connections keep the one that they began
+/// with.
 pub struct Identity(pub Reread<CertifiedKey, 2>);
 
 impl Identity {
@@ -30,7 +30,7 @@ impl Identity {
         Ok(Arc::new(Identity(files)))
     }
 
-    /// Returns what makes the handshakes with clients.
+    /// Returns the acceptor for the handshakes with clients.
     ///
     /// # Errors
     /// None: the versions of TLS fit the provider.

@@ -13,6 +13,7 @@ use postgres_types::Json;
 use serde_json::value::RawValue;
 use table_service_connect::{Opened, Server, Wire, extension_in, with_sources};
 use table_service_model::extension;
+use table_service_model::replication::Role;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -139,8 +140,8 @@ impl Connection {
         result
     }
 
-    /// Executes a statement that is not kept prepared. If it may only read, it runs in a transaction that only reads: that holds
-    /// where a pooler has dropped the options of the connection too.
+    /// Executes a statement that is not kept prepared. If it may only read, it runs in a transaction that only reads.
+    /// This also holds if a pooler has dropped the options of the connection.
     pub async fn query_text(
         &mut self,
         sql: &str,
@@ -201,7 +202,7 @@ impl Connection {
         Ok(probe)
     }
 
-    /// Asks the server what it is.
+    /// Asks the server for its identity.
     pub async fn identity(&mut self) -> Result<Identity, String> {
         let probe = self.probe().await?;
         let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, async {
@@ -213,8 +214,8 @@ impl Connection {
             Cluster::read(&rows).map(Some)
         });
         Ok(Identity {
-            timeline: probe.status.timeline,
-            database: probe.database,
+            place: probe.place(),
+            is_standby: matches!(probe.status.role, Role::Standby(_)),
             cluster: in_words(answered.await)?,
         })
     }
@@ -235,7 +236,7 @@ impl Connection {
             }
             match self.has_functions_of(3) {
                 true => self.query_once(LIBRARY).await.map(drop),
-                // The library of any later version has these functions too.
+                // The library of any later version also has these functions.
                 false => Ok(()),
             }
         });
@@ -388,7 +389,7 @@ impl Connector {
         self
     }
 
-    /// For a standby that serves reads. Its library of the extension is checked too.
+    /// For a standby that serves reads. Its library of the extension is also checked.
     pub fn of_standby(mut self) -> Connector {
         self.is_standby = true;
         self.of_several(0)
@@ -410,7 +411,7 @@ impl Connector {
         self.open_one(self.probes, |_| true).await
     }
 
-    /// Does the same, and probes the server. If the name has several addresses, one whose server is accepted is preferred.
+    /// Also probes the server. If the name has several addresses, one with an accepted server is preferred.
     pub async fn open_and_probe(&self, accepts: impl Fn(&Probe) -> bool) -> Result<(Connection, Probe), String> {
         let is_accepted = |ready: &Connection| ready.last_probe.is_some_and(|(probe, _)| accepts(&probe));
         let connection = self.open_one(true, is_accepted).await?;

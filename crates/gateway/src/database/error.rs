@@ -2,8 +2,8 @@
 
 use postgres_types::FromSql;
 use table_service_connect::with_sources;
-use table_service_model::error::{Report, RequestError, Retry, Stage};
-use table_service_model::{Code, Error};
+use table_service_model::error::{Report, Retry, Stage};
+use table_service_model::{Code, Error, RequestError};
 use tokio_postgres::Row;
 use tokio_postgres::error::{DbError, Severity};
 
@@ -58,7 +58,7 @@ impl Diagnosis {
         self.failure = Failure::busy(problem);
     }
 
-    /// Finds out what an error of the driver means.
+    /// Returns the diagnosis of an error of the driver.
     pub fn of(error: &tokio_postgres::Error) -> Diagnosis {
         match error.as_db_error() {
             Some(error) => Diagnosis::of_statement(error),
@@ -192,7 +192,7 @@ pub fn column<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Failu
         .map_err(|error| Failure::internal(with_sources(&error)))
 }
 
-/// Returns the problem of a standby whose library lacks a function of its database, if that is the error.
+/// Returns the problem of a standby with a library that lacks a function of its database, if that is the error.
 pub fn lacks_library(error: &DbError) -> Option<String> {
     let (sqlstate, message) = (error.code().code(), error.message());
     // 42883: a function that the library does not have; 58P01: there is no library.
@@ -218,8 +218,8 @@ fn is_in_function(error: &DbError) -> bool {
         .any(|language| context.contains(language))
 }
 
-/// How the messages begin with which Citus says that it lost a server: those of tests/citus/messages, and those of
-/// libpq about the connection to another one.
+/// The beginnings of Citus's messages about a lost server: those of tests/citus/messages, and those of libpq about the
+/// connection to another server.
 const SERVER_WAS_LOST: [&str; 13] = [
     "could not commit transaction for shard ",
     "postmaster was shut down",

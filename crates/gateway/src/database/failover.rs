@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use table_service_model::replication::{HostState, Refused, Role, ServerStatus, Timeline, Verdict, elect, refused};
+use table_service_model::replication::{Copies, HostState, Refused, Role, Timeline, Verdict, elect, refused};
 use tokio::sync::watch;
 
 use super::connection::Connector;
@@ -27,6 +27,7 @@ pub struct Failover {
 
 struct State {
     states: Vec<HostState>,
+    copies: Copies,
     /// Why a server cannot be used.
     problems: Vec<String>,
     /// The timeline of the last primary.
@@ -49,12 +50,13 @@ enum Target {
 }
 
 impl Failover {
-    /// Makes the state of servers of which nothing is known.
+    /// Makes the state of servers before anything is known of them.
     pub fn new(servers: Vec<Connector>, secondary: Option<Arc<Secondary>>) -> Arc<Failover> {
         let count = servers.len();
         Arc::new(Failover {
             state: Mutex::new(State {
                 states: vec![HostState::Pending; count],
+                copies: Copies::new(count),
                 problems: vec![String::new(); count],
                 known: None,
                 current: None,
@@ -182,16 +184,10 @@ impl Failover {
         }
     }
 
-    /// Takes a probe of a server, or why it cannot be used.
+    /// Takes a probe of a server, or the reason why the server cannot be used.
     fn report(&self, index: usize, probe: Result<Probe, String>) {
         let mut state = self.state.lock();
-        let new = match &probe {
-            Ok(probe) => host_state(&probe.status),
-            Err(_) => HostState::Away,
-        };
-        if let Some(state) = state.states.get_mut(index) {
-            *state = new;
-        }
+        state.take(index, probe.as_ref().ok());
         if let Some(problem) = state.problems.get_mut(index) {
             *problem = probe.as_ref().err().cloned().unwrap_or_default();
         }
@@ -253,9 +249,7 @@ impl Failover {
                         format!("it takes writes on timeline {own}, and the primary has timeline {newest}: stop it")
                     }
                     Refused::OtherSystem => "it is no copy of the primary: another system_identifier".to_owned(),
-                    Refused::Second => {
-                        "it takes writes on the timeline of the primary: one of the two must stop".to_owned()
-                    }
+                    Refused::Copy => COPY.to_owned(),
                 };
                 tracing::warn!(node = server.name(), why, "the server is refused as primary");
             }
@@ -269,6 +263,7 @@ impl Failover {
         let of_each = of_each.map(|((server, state), problem)| match state {
             HostState::Standby => format!("{} is in recovery", server.name()),
             HostState::Primary(_) => format!("{} is refused as primary", server.name()),
+            HostState::Copy(_) => format!("{}: {COPY}", server.name()),
             HostState::Pending | HostState::Away => format!("{}: {problem}", server.name()),
         });
         of_each.collect::<Vec<_>>().join("; ")
@@ -280,13 +275,26 @@ impl Failover {
     }
 }
 
+/// Why a server is refused that takes writes beside the primary.
+const COPY: &str = "it is a copy of the primary and takes writes on its timeline: stop it";
+
 fn is_away(state: &State, index: usize) -> bool {
     state.states.get(index) == Some(&HostState::Away)
 }
 
-fn host_state(status: &ServerStatus) -> HostState {
-    match status.role {
-        Role::Primary(_) => HostState::Primary(status.timeline),
-        Role::Standby(_) => HostState::Standby,
+impl State {
+    /// Takes the answer of a server, if it can be used.
+    fn take(&mut self, index: usize, probe: Option<&Probe>) {
+        let new = match probe {
+            Some(probe) if matches!(probe.status.role, Role::Primary(_)) => {
+                let instance = probe.place().instance;
+                return self.copies.take(&mut self.states, index, instance, self.current);
+            }
+            Some(_) => HostState::Standby,
+            None => HostState::Away,
+        };
+        if let Some(state) = self.states.get_mut(index) {
+            *state = new;
+        }
     }
 }

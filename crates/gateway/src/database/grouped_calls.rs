@@ -12,7 +12,7 @@ use super::statements::Statement;
 use super::types::{BagParameter, BatchOperation};
 use crate::failure::Failure;
 
-/// The most bytes of a write in a group. So the message of a group is not so large that its connection is closed
+/// The most bytes of a call in a group. So the message of a group is not so large that its connection is closed
 /// after it, and each request has taken more memory than that beside its body.
 const SMALL: usize = 8 * 1024;
 
@@ -85,7 +85,7 @@ impl GroupedCall for PointWrite {
     }
 }
 
-/// Returns the place of a row's outcome, whose number is in a column.
+/// Returns the place for the outcome of a row. A column has its number.
 fn place<'o, T>(outcomes: &'o mut [T], row: &Row, number: usize) -> Option<&'o mut T> {
     let number: i32 = column(row, number).ok()?;
     outcomes.get_mut(usize::try_from(number).ok()?)
@@ -104,10 +104,8 @@ fn written(row: &Row) -> Result<Outcome<PointWrite>, Failure> {
     })
 }
 
-impl PointWrite {
-    /// Returns whether a write with these parts may wait for a group.
-    pub fn is_small(keys: [&str; 2], properties: Option<&PropertiesBuf>, if_match: Option<&str>) -> bool {
-        let properties = properties.map_or(0, |properties| properties.as_bytes().len());
-        keys.map(str::len).iter().sum::<usize>() + properties + if_match.map_or(0, str::len) <= SMALL
-    }
+/// Returns whether a call with these parts may wait for a group.
+pub fn is_small(keys: [&str; 2], properties: Option<&PropertiesBuf>, if_match: Option<&str>) -> bool {
+    let properties = properties.map_or(0, |properties| properties.as_bytes().len());
+    keys.map(str::len).iter().sum::<usize>() + properties + if_match.map_or(0, str::len) <= SMALL
 }

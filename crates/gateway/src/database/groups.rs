@@ -2,8 +2,12 @@
 //!
 //! To wake a process of PostgreSQL, and to be woken by its answer, takes longer than to read or to write an entity.
 //! So calls that come while groups of their table are under way wait for a moment, and then form a group: one call
-//! leads it, and gets a connection, over which one statement executes all of them. A call that finds nothing under
-//! way leads at once, and is alone.
+//! leads it, and gets a connection, over which one statement executes all of them. A call that finds at most one group
+//! under way leads at once, and is alone.
+//!
+//! A call does not wait only for the end of a group, because a commit may wait for a disk, and commits that wait for it
+//! at the same time share one flush. Each group under way doubles the calls that form the next one: 1, 1, 2, 4, 8, 16.
+//! So on a slow disk nearly all calls are under way, as they were without groups, and on a fast one groups are large.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,11 +25,9 @@ use super::statements::Statement;
 
 /// The most calls of a group. One process of PostgreSQL executes them one after the other.
 const MOST: usize = 16;
-/// The groups of a table under way before a call waits. While PostgreSQL executes one, the gateway prepares another.
-const UNDER_WAY: usize = 2;
 /// The time that a call waits. Then it leads a group, because those under way may wait for a lock or a disk.
 pub const PATIENCE: Duration = Duration::from_millis(10);
-/// The time for which a table has no groups after one of which each call had to go alone.
+/// The time without groups for a table, after a group in which each call had to go alone.
 const APART: Duration = Duration::from_secs(5);
 /// The most tables that have no groups for a time.
 const MOST_APART: usize = 64;
@@ -70,11 +72,19 @@ struct State<C: GroupedCall> {
     apart: HashMap<Arc<str>, Instant>,
 }
 
-/// The calls of a table. None waits unless a group is under way.
+/// The calls of a table. None waits unless two groups are under way.
 struct Queue<C: GroupedCall> {
     waiting: VecDeque<Waiting<C>>,
-    /// The groups under way, with their numbers and beginnings.
-    groups: Vec<(u64, Instant)>,
+    groups: Vec<Group>,
+}
+
+/// A group under way.
+struct Group {
+    /// That of the call that leads it.
+    number: u64,
+    begun: Instant,
+    /// Whether it has not yet got a connection, and taken its other calls.
+    is_forming: bool,
 }
 
 /// A call that waits. It owns all that it needs, because its request may end before it.
@@ -147,8 +157,8 @@ impl<C: GroupedCall> Groups<C> {
         let queue = tables.entry(table.clone()).or_insert_with(Queue::new);
         *count += 1;
         let number = *count;
-        if queue.has_room(now) {
-            queue.groups.push((number, now));
+        if queue.are_enough(now) {
+            queue.begin(number, now);
             let all = self.clone();
             return Begin::Lead(LeadPermit { all, table, number });
         }
@@ -168,7 +178,7 @@ impl<C: GroupedCall> Groups<C> {
         let queue = state.tables.get_mut(table)?;
         let place = queue.waiting.iter().position(|waiting| waiting.number == number)?;
         queue.waiting.remove(place)?;
-        queue.groups.push((number, Instant::now()));
+        queue.begin(number, Instant::now());
         let (all, table) = (self.clone(), table.into());
         Some(LeadPermit { all, table, number })
     }
@@ -194,10 +204,20 @@ impl<C: GroupedCall> Queue<C> {
         }
     }
 
-    /// Returns whether another group may begin.
-    fn has_room(&self, now: Instant) -> bool {
-        let short = self.groups.iter().filter(|(_, begun)| now - *begun < C::SHORT);
-        short.count() < UNDER_WAY
+    /// Returns whether the calls that wait are enough for a group, with one more, and without those that other groups will take.
+    fn are_enough(&self, now: Instant) -> bool {
+        let short = self.groups.iter().filter(|group| now - group.begun < C::SHORT).count();
+        let forming = self.groups.iter().filter(|group| group.is_forming).count();
+        let doublings = short.saturating_sub(1).min(MOST);
+        doublings == 0 || self.waiting.len() + 1 >= MOST.min(1 << doublings) + forming * (MOST - 1)
+    }
+
+    fn begin(&mut self, number: u64, now: Instant) {
+        self.groups.push(Group {
+            number,
+            begun: now,
+            is_forming: true,
+        });
     }
 
     /// Takes the call that has waited longest, of those that still wait.
@@ -215,21 +235,27 @@ impl<C: GroupedCall> LeadPermit<C> {
     /// Takes the other calls of the group.
     pub fn others(&self) -> Vec<Waiting<C>> {
         let mut state = self.all.state.lock();
-        let queue = state.tables.get_mut(&self.table);
-        let next = queue.map(|queue| std::iter::from_fn(|| queue.next()));
-        next.into_iter().flatten().take(MOST - 1).collect()
+        let Some(queue) = state.tables.get_mut(&self.table) else {
+            return Vec::new();
+        };
+        if let Some(group) = queue.groups.iter_mut().find(|group| group.number == self.number) {
+            group.is_forming = false;
+        }
+        std::iter::from_fn(|| queue.next()).take(MOST - 1).collect()
     }
 
-    /// Makes the leader's call one of its group.
-    pub fn own(&self, call: C, deadline: Instant) -> (Waiting<C>, oneshot::Receiver<Turn<C>>) {
+    /// Makes the leader's call one of its group. The calls are in the order in which they have come.
+    pub fn join(&self, others: &mut Vec<Waiting<C>>, call: C, deadline: Instant) -> oneshot::Receiver<Turn<C>> {
         let (turn, receiver) = oneshot::channel();
-        let own = Waiting {
+        let number = self.number;
+        others.push(Waiting {
             call,
             deadline,
             turn,
-            number: self.number,
-        };
-        (own, receiver)
+            number,
+        });
+        others.sort_unstable_by_key(|waiting| waiting.number);
+        receiver
     }
 
     /// Notes that the group was executed, and that so many of its calls have an outcome.
@@ -255,14 +281,14 @@ impl<C: GroupedCall> Drop for LeadPermit<C> {
         let Some(queue) = state.tables.get_mut(&self.table) else {
             return;
         };
-        queue.groups.retain(|(number, _)| *number != self.number);
+        queue.groups.retain(|group| group.number != self.number);
         let Some(next) = queue.next() else {
             if queue.groups.is_empty() {
                 state.tables.remove(&self.table);
             }
             return;
         };
-        queue.groups.push((next.number, Instant::now()));
+        queue.begin(next.number, Instant::now());
         drop(state);
         let permit = LeadPermit {
             all: self.all.clone(),
@@ -319,6 +345,28 @@ mod tests {
         wait_in(all, "Things", name).0
     }
 
+    /// The groups that so many calls form, while none of them ends.
+    fn form(all: &Arc<Groups<Named>>, calls: usize) -> Vec<(LeadPermit<Named>, usize)> {
+        let (mut groups, mut turns) = (Vec::new(), Vec::new());
+        for _ in 0..calls {
+            match begin(all, "Things", "under way") {
+                Begin::Lead(permit) => {
+                    let size = permit.others().len() + 1;
+                    groups.push((permit, size));
+                }
+                Begin::Wait(turn, _) => turns.push(turn),
+                Begin::Alone => panic!("it goes alone"),
+            }
+        }
+        groups
+    }
+
+    /// So many groups under way that the next one has the most calls.
+    fn busy(all: &Arc<Groups<Named>>) -> Vec<LeadPermit<Named>> {
+        let groups = form(all, 1 + 1 + 2 + 4 + 8);
+        groups.into_iter().map(|(permit, _)| permit).collect()
+    }
+
     fn others(permit: &LeadPermit<Named>) -> Vec<String> {
         permit.others().into_iter().map(|waiting| waiting.call.0).collect()
     }
@@ -331,17 +379,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn calls_wait_while_groups_are_under_way_and_then_form_one_in_their_order() {
+    async fn each_group_under_way_doubles_the_next_one() {
         let all = Arc::default();
-        let (first, second) = (lead(&all), lead(&all));
-        assert!(others(&first).is_empty());
-        let names: Vec<String> = (0..MOST + 3).map(|number| number.to_string()).collect();
+        let groups = form(&all, 3 * MOST);
+        let sizes: Vec<usize> = groups.iter().map(|(_, size)| *size).collect();
+        assert_eq!(sizes, [1, 1, 2, 4, 8, 16, 16]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_wait_form_groups_in_their_order() {
+        let all = Arc::default();
+        let mut under_way = busy(&all);
+        let names: Vec<String> = (1..MOST).map(|number| number.to_string()).collect();
         let mut turns: Vec<_> = names.iter().map(|name| wait(&all, name)).collect();
-        drop(second);
-        let third = permit(&mut turns[0]);
-        assert_eq!(others(&third), names[1..MOST]);
-        drop(first);
-        assert_eq!(others(&permit(&mut turns[MOST])), names[MOST + 1..]);
+        under_way.pop();
+        let next = permit(&mut turns[0]);
+        assert_eq!(others(&next), names[1..]);
+        let mut last = wait(&all, "last");
+        drop(next);
+        assert!(others(&permit(&mut last)).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_that_has_come_last_is_the_last_of_its_group() {
+        let all = Arc::default();
+        let _under_way = form(&all, 2);
+        let _first = wait(&all, "first");
+        let leader = lead(&all);
+        let mut group = leader.others();
+        let _turn = leader.join(&mut group, Named("leader".to_owned()), Instant::now());
+        let names: Vec<String> = group.into_iter().map(|waiting| waiting.call.0).collect();
+        assert_eq!(names, ["first", "leader"]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -372,16 +440,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_permit_is_not_lost_when_requests_end() {
         let all = Arc::default();
-        let permits = [lead(&all), lead(&all)];
+        let mut under_way = busy(&all);
         let ended = wait(&all, "ended");
         let mut next = wait(&all, "next");
         let ended_later = wait(&all, "ended later");
         drop(ended);
-        drop(permits);
+        under_way.truncate(3);
         let led = permit(&mut next);
         // It has got the other permit, and ends without it.
         drop(ended_later);
-        drop(led);
+        drop((led, under_way));
         let _under_way = [lead(&all), lead(&all)];
         wait(&all, "another");
     }
@@ -389,7 +457,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_leads_after_a_time_unless_a_group_has_it() {
         let all = Arc::default();
-        let under_way = [lead(&all), lead(&all)];
+        let under_way = busy(&all);
         let (_turn, taken) = wait_in(&all, "Things", "taken");
         let group = under_way[0].others();
         assert_eq!(group.len(), 1);

@@ -1,12 +1,13 @@
 //! Whether a node has the tables of the first node: as a way to the same database, or as a member of its Citus cluster.
 //!
-//! The settings name the nodes, and a node can leave its cluster. It may then have no tables, or tables of its own, and what it
-//! says of them is wrong. So the catalogs of the first node and of the node itself decide, again and again.
+//! The settings name the nodes, and a node can leave its cluster. It may then have no tables, or tables of its own, and
+//! its answers about them are wrong. So the catalogs of the first node and of the node itself decide, again and again.
 
 use std::time::{Duration, Instant};
 
-use table_service_model::replication::Timeline;
 use tokio_postgres::Row;
+
+use super::probe::Place;
 
 /// The time for which a node is a member after it was asked. Later it may have left its cluster.
 const CONFIRMED_FOR: Duration = Duration::from_secs(10);
@@ -14,7 +15,7 @@ const CONFIRMED_FOR: Duration = Duration::from_secs(10);
 /// Whether a node has the tables of the first node.
 #[derive(Debug)]
 pub enum Membership {
-    /// It is the first node, whose catalogs say which servers there are. So is a single node.
+    /// It is the first node, or a single node. The catalogs of the first node name the servers of the cluster.
     First,
     /// It was a member when it was asked.
     Confirmed { identity: Identity, at: Instant },
@@ -23,7 +24,7 @@ pub enum Membership {
 }
 
 impl Membership {
-    /// That of a node which nobody has asked yet.
+    /// The membership of a node that was not asked yet.
     pub fn unknown() -> Membership {
         Membership::Unconfirmed("it is not known yet whether it is a member".to_owned())
     }
@@ -49,15 +50,15 @@ impl Membership {
         }
     }
 
-    /// Returns whether the server of a connection, with its timeline and the OID of the database, is the member.
+    /// Returns whether a connection leads to the member. A server that has started again has to be checked again.
     ///
     /// # Errors
     /// Why the node may not be asked now.
-    pub fn has(&self, server: Option<(Timeline, u32)>) -> Result<bool, String> {
+    pub fn has(&self, place: Option<Place>) -> Result<bool, String> {
         match self.why_not() {
             Some(problem) => Err(problem),
             None => Ok(match self {
-                Membership::Confirmed { identity, .. } => server == Some((identity.timeline, identity.database)),
+                Membership::Confirmed { identity, .. } => place == Some(identity.place),
                 Membership::First | Membership::Unconfirmed(_) => true,
             }),
         }
@@ -67,11 +68,20 @@ impl Membership {
 /// A server, as its own catalogs describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    pub timeline: Timeline,
-    /// The OID of the database.
-    pub database: u32,
+    pub place: Place,
+    /// Whether it is in recovery.
+    pub is_standby: bool,
     /// `None` without Citus.
     pub cluster: Option<Cluster>,
+}
+
+impl Identity {
+    /// Returns whether a member has only started again since then, if anything has happened to it.
+    pub fn is_still(&self, now: &Identity) -> bool {
+        let mut then = self.clone();
+        then.place.instance.started = now.place.instance.started;
+        then == *now
+    }
 }
 
 /// The catalogs of Citus on a server.
@@ -81,6 +91,8 @@ pub struct Cluster {
     has_tables: bool,
     /// The number of the server.
     group: i32,
+    /// The name of the database, the same on all servers of a cluster.
+    database: String,
     members: Vec<Member>,
 }
 
@@ -95,17 +107,19 @@ struct Member {
 }
 
 impl Cluster {
-    /// Reads the answer to [`CLUSTER`](super::statements::CLUSTER), which has a row for each member, and one row without a member if
-    /// there is none.
+    /// Reads the answer to [`CLUSTER`](super::statements::CLUSTER). It has a row for each member, or one row without a
+    /// member if there is none.
     pub fn read(rows: &[Row]) -> Result<Cluster, tokio_postgres::Error> {
         let mut cluster = Cluster {
             has_tables: false,
             group: 0,
+            database: String::new(),
             members: Vec::new(),
         };
         for row in rows {
             cluster.has_tables = row.try_get(0)?;
             cluster.group = row.try_get(1)?;
+            cluster.database = row.try_get(6)?;
             if let Some(group) = row.try_get(2)? {
                 cluster.members.push(Member {
                     group,
@@ -123,17 +137,33 @@ impl Cluster {
     }
 }
 
+/// Why a server with the data of the first node is not asked. The two were asked one after the other, so a restart
+/// between the answers looks the same, until the next check.
+const COPY: &str = "it is a copy of the first node, or has started again just now";
+
 /// Checks that a node has the tables of the first node.
 ///
 /// # Errors
 /// Why not.
 pub fn check(first: &Identity, node: &Identity) -> Result<(), String> {
-    if (first.timeline, first.database) == (node.timeline, node.database) {
+    if first.place == node.place {
         return Ok(());
     }
+    if node.is_standby {
+        return Err("it is a standby (in recovery), not a primary".to_owned());
+    }
     let (Some(of_first), Some(of_node)) = (&first.cluster, &node.cluster) else {
-        return Err("it is another database than the first node's, and they are not on one Citus cluster".to_owned());
+        let data = |place: Place| (place.instance.timeline, place.database);
+        let problem = match data(first.place) == data(node.place) {
+            true => COPY,
+            false => "it is another database than the first node's, and they are not on one Citus cluster",
+        };
+        return Err(problem.to_owned());
     };
+    if of_node.database != of_first.database {
+        let (own, other) = (&of_node.database, &of_first.database);
+        return Err(format!("its database is {own}, and that of the first node is {other}"));
+    }
     if !of_first.has_tables {
         return Err("the tables of the first node are not distributed".to_owned());
     }
@@ -146,6 +176,7 @@ pub fn check(first: &Identity, node: &Identity) -> Result<(), String> {
     let named = of_first.members.iter().find(|member| member.group == own.group);
     match named {
         Some(named) if (&named.name, named.port) == (&own.name, own.port) => match named.is_in_use {
+            true if own.group == of_first.group => Err(COPY.to_owned()),
             true => Ok(()),
             false => Err("the cluster of the first node does not use it: pg_dist_node".to_owned()),
         },
@@ -155,6 +186,8 @@ pub fn check(first: &Identity, node: &Identity) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use table_service_model::replication::{Instance, Timeline};
+
     use super::*;
 
     fn member(group: i32, name: &str, is_in_use: bool) -> Member {
@@ -166,17 +199,23 @@ mod tests {
         }
     }
 
+    fn place(system: i64) -> Place {
+        let timeline = Timeline { system, number: 1 };
+        Place {
+            instance: Instance { timeline, started: 9 },
+            database: 5,
+        }
+    }
+
     /// A server of a cluster of three.
     fn server(group: i32) -> Identity {
         Identity {
-            timeline: Timeline {
-                system: 100 + i64::from(group),
-                number: 1,
-            },
-            database: 5,
+            place: place(100 + i64::from(group)),
+            is_standby: false,
             cluster: Some(Cluster {
                 has_tables: true,
                 group,
+                database: "tables".to_owned(),
                 members: vec![member(0, "c", true), member(1, "w1", true), member(2, "w2", true)],
             }),
         }
@@ -191,11 +230,23 @@ mod tests {
     }
 
     fn plain(system: i64) -> Identity {
-        let timeline = Timeline { system, number: 1 };
         Identity {
-            timeline,
+            place: place(system),
             cluster: None,
             ..server(0)
+        }
+    }
+
+    /// A server with the data of another one, which runs elsewhere.
+    fn copy(mut of: Identity) -> Identity {
+        of.place.instance.started += 1;
+        of
+    }
+
+    fn standby(of: Identity) -> Identity {
+        Identity {
+            is_standby: true,
+            ..copy(of)
         }
     }
 
@@ -206,10 +257,10 @@ mod tests {
             identity: identity.clone(),
             at,
         };
-        let of = |server: &Identity| Some((server.timeline, server.database));
+        let of = |server: &Identity| Some(server.place);
         let now = Instant::now();
         assert_eq!(at(now).has(of(&identity)), Ok(true));
-        for elsewhere in [of(&other), None] {
+        for elsewhere in [of(&other), of(&copy(identity.clone())), None] {
             assert_eq!(at(now).has(elsewhere), Ok(false));
             assert_eq!(Membership::First.has(elsewhere), Ok(true));
         }
@@ -221,28 +272,41 @@ mod tests {
     }
 
     #[test]
+    fn a_member_may_start_again_while_the_first_node_is_away() {
+        assert!(server(1).is_still(&copy(server(1))));
+        assert!(!server(1).is_still(&standby(server(1))));
+        assert!(!server(1).is_still(&changed(1, |node| node.group = 2)));
+        let mut promoted = copy(server(1));
+        promoted.place.instance.timeline.number = 2;
+        assert!(!server(1).is_still(&promoted));
+    }
+
+    #[test]
     fn the_catalogs_say_who_is_a_member() {
         let first = server(0);
         assert_eq!(check(&first, &server(1)), Ok(()));
         assert_eq!(check(&plain(1), &plain(1)), Ok(()), "two ways to one database");
-        let later = Timeline { system: 1, number: 2 };
+        let in_recovery = Identity {
+            is_standby: true,
+            ..plain(1)
+        };
+        assert_eq!(check(&in_recovery, &in_recovery), Ok(()), "two ways to one standby");
+        let (mut other, mut later) = (plain(1), plain(1));
+        other.place.database = 6;
+        later.place.instance.timeline.number = 2;
         let strangers = [
             ("another database", plain(1), plain(2)),
+            ("another database", plain(1), other),
+            ("another database", plain(1), later),
+            ("a copy of the first node", plain(1), copy(plain(1))),
+            ("a copy of the first node", first.clone(), copy(first.clone())),
+            ("in recovery", plain(1), standby(plain(1))),
+            ("in recovery", first.clone(), standby(first.clone())),
+            ("in recovery", first.clone(), standby(server(1))),
             (
-                "another database",
-                plain(1),
-                Identity {
-                    database: 6,
-                    ..plain(1)
-                },
-            ),
-            (
-                "another database",
-                plain(1),
-                Identity {
-                    timeline: later,
-                    ..plain(1)
-                },
+                "its database is test, and that of the first node is tables",
+                first.clone(),
+                changed(1, |node| node.database = "test".to_owned()),
             ),
             ("another database", plain(1), server(1)),
             ("another database", first.clone(), plain(1)),

@@ -8,7 +8,7 @@ use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
 use parking_lot::Mutex;
 use table_service_connect::{Certificates, DatabaseUrl, Server};
-use table_service_model::filter::Dialect;
+use table_service_model::Dialect;
 
 use super::connection::{CONNECT_TIMEOUT, Connection, Connector};
 use super::failover::Failover;
@@ -328,8 +328,8 @@ impl Node {
         }
     }
 
-    /// Takes why the node does not tell its identity. It is a member until the time for that is over. Then the log has
-    /// the reason, unless it has it already because the node is away.
+    /// Takes the reason why the node does not tell its identity. It is a member until the time for that is over. Then
+    /// the log has the reason, unless it has it already because the node is away.
     pub fn did_not_answer(&self, problem: &str) {
         let mut presence = self.presence.lock();
         if presence.membership.is_current() {
@@ -347,10 +347,8 @@ impl Node {
     /// # Errors
     /// Why the node is not asked now.
     fn leads_to_member(&self, connection: &Connection) -> Result<bool, String> {
-        let server = connection
-            .last_probe
-            .map(|(probe, _)| (probe.status.timeline, probe.database));
-        self.presence.lock().membership.has(server)
+        let place = connection.last_probe.map(|(probe, _)| probe.place());
+        self.presence.lock().membership.has(place)
     }
 
     /// Leaves the node out until it can be reached again. One task tries that, at once, and then after growing pauses.
@@ -423,13 +421,13 @@ impl Node {
             None => self.pool.manager().open().await?,
         };
         let version = connection.version.clone();
-        // Other statements run over it too.
+        // Other statements also run over it.
         *aside = version.is_ok().then_some(connection);
         self.was_reached.fetch_or(version.is_ok(), Ordering::Relaxed);
         Ok(version)
     }
 
-    /// What its server is.
+    /// The identity of its server.
     pub async fn identity(&self) -> Result<Identity, String> {
         self.ask_aside(Connection::identity).await
     }

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 
 /// The time between two checks of a node.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The time that an answer of a node may take. Checks of a member are never so late that it is none.
+/// The time that an answer of a node may take. It is so short that a member stays one between two checks.
 const CHECK_TIME: Duration = Duration::from_secs(3);
 
 /// The database of an account.
@@ -108,7 +108,7 @@ impl Database {
         self.standbys.iter().flat_map(|standbys| &standbys.nodes)
     }
 
-    /// The point reads of an endpoint, by the node that has their partition. Those whose node is not known are with the first one's.
+    /// The point reads of an endpoint, by the node that has their partition. The first node is for unknown ones.
     pub(super) fn reads(&self, endpoint: Endpoint, owner: Option<usize>) -> &Arc<Groups<PointRead>> {
         match (&self.standbys, endpoint) {
             (Some(standbys), Endpoint::Secondary) => &standbys.reads,
@@ -250,7 +250,7 @@ fn keep_checking(first: Arc<Node>, node: Arc<Node>) -> oneshot::Receiver<()> {
     let (sender, once) = oneshot::channel();
     tokio::spawn(async move {
         let mut sender = Some(sender);
-        // What the node was when it was a member.
+        // The identity of the node when it was a member.
         let mut confirmed: Option<Identity> = None;
         loop {
             let begun = Instant::now();
@@ -262,7 +262,9 @@ fn keep_checking(first: Arc<Node>, node: Arc<Node>) -> oneshot::Receiver<()> {
                         node.judge(checked.map(|()| (identity, begun)));
                     }
                     // The first node is away, and nobody can change the cluster meanwhile.
-                    Err(_) if confirmed.as_ref() == Some(&identity) => node.judge(Ok((identity, begun))),
+                    Err(_) if confirmed.as_ref().is_some_and(|known| known.is_still(&identity)) => {
+                        node.judge(Ok((identity, begun)));
+                    }
                     Err(problem) => node.judge(Err(format!(
                         "the first node does not say whether it is a member: {problem}"
                     ))),

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use table_service_connect::with_sources;
 use table_service_model::Lsn;
-use table_service_model::replication::{Layout, Note, Role, ServerStatus, Timeline, timeline_of_file};
+use table_service_model::replication::{Instance, Layout, Note, Role, ServerStatus, Timeline, timeline_of_file};
 use tokio_postgres::Row;
 
 /// The answer of a server to [`PROBE`](super::statements::PROBE).
@@ -15,6 +15,30 @@ pub struct Probe {
     pub has_citus: bool,
     /// The OID of the database, the same in a primary and all its physical copies.
     pub database: u32,
+    /// When the server started, by its own clock, in microseconds since 1970.
+    pub started: i64,
+}
+
+/// A database of a running server. All ways to it tell the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub instance: Instance,
+    /// The OID of the database.
+    pub database: u32,
+}
+
+impl Probe {
+    /// Returns the database that has answered.
+    pub fn place(&self) -> Place {
+        let instance = Instance {
+            timeline: self.status.timeline,
+            started: self.started,
+        };
+        Place {
+            instance,
+            database: self.database,
+        }
+    }
 }
 
 /// Reads the answer.
@@ -61,6 +85,7 @@ fn read_row(row: &Row) -> Result<Option<Probe>, tokio_postgres::Error> {
         status: ServerStatus { timeline, role },
         has_citus: row.try_get(8)?,
         database: row.try_get(9)?,
+        started: microseconds(row.try_get(10)?),
     }))
 }
 

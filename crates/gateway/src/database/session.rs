@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::error::{Diagnosis, column};
-use super::grouped_calls::{PointRead, PointWrite};
+use super::grouped_calls::{PointRead, PointWrite, is_small};
 use super::groups::{Begin, GroupedCall, Groups, LeadPermit, PATIENCE, Turn, Waiting};
 use super::node::Lease;
 use super::nodes::{Database, Endpoint};
@@ -31,7 +31,7 @@ const PRIMARY_TIME: Duration = Duration::from_secs(1);
 /// The pause before the first retry. It doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
-/// The version of the extension, 0.x, whose functions execute groups.
+/// The minor version of the extension, 0.x, that has the functions for groups.
 const VERSION: u32 = 6;
 
 /// The result of a sweep of a table.
@@ -113,8 +113,8 @@ impl<'a> Session<'a> {
 
     /// Runs a statement and returns its rows when PostgreSQL has confirmed that its transaction is complete.
     ///
-    /// A statement is retried if PostgreSQL has certainly rolled it back, and a read also if its connection broke. A write
-    /// whose connection broke is not retried, because it may have been committed.
+    /// A statement is retried if PostgreSQL has certainly rolled it back, and a read also if its connection broke. A
+    /// write over a broken connection is not retried, because it may have been committed.
     ///
     /// # Errors
     /// Those of the SQL API; `ServerBusy` when the database cannot be reached or has no connection free,
@@ -215,8 +215,8 @@ impl<'a> Session<'a> {
         self.run(lease, statement, parameters).await
     }
 
-    /// Reads policies and properties. A request to the secondary endpoint gets them from the primary too, so that a revocation counts
-    /// at once; from a standby if the primary is known to be away, or does not answer soon.
+    /// Reads policies and properties. A request to the secondary endpoint also gets them from the primary, so that a
+    /// revocation counts at once. A standby has them if the primary is away or does not answer soon.
     async fn latest_rows(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure> {
         if self.endpoint == Endpoint::Secondary && self.database.secondary().is_some() {
             // Without a standby the endpoint is not served, whatever the primary knows.
@@ -314,7 +314,7 @@ impl<'a> Session<'a> {
         let mut lease = self.lease(C::STATEMENT).await?;
         let is_possible = lease.connection().has_functions_of(VERSION);
         groups.note(is_possible);
-        let others = if is_possible { permit.others() } else { Vec::new() };
+        let mut others = if is_possible { permit.others() } else { Vec::new() };
         if !lease.is_right() {
             // A standby was judged before the others began: each goes alone, to one that is judged again.
             others.into_iter().for_each(|waiting| waiting.end(None));
@@ -328,13 +328,8 @@ impl<'a> Session<'a> {
         }
         self.count_at_owner(&lease, others.len());
         // The call that leads a group waits for it as the others do, because its request may end before theirs.
-        let (own, turn) = permit.own(call(), self.deadline);
-        tokio::spawn(run_group(
-            lease,
-            permit,
-            table.to_owned(),
-            std::iter::once(own).chain(others).collect(),
-        ));
+        let turn = permit.join(&mut others, call(), self.deadline);
+        tokio::spawn(run_group(lease, permit, table.to_owned(), others));
         let turn = timeout_at(self.deadline, turn).await.map_err(|_| late())?;
         self.outcome(groups, turn, statement, parameters).await
     }
@@ -436,8 +431,8 @@ impl<'a> Session<'a> {
         rows.first().map(swept).transpose()
     }
 
-    /// Returns the tables whose entities expire, and when the oldest one of each does, if that is known. An earlier version of the
-    /// extension has none.
+    /// Returns the tables with entities that expire, and the moment when the oldest entity of each expires, if that is
+    /// known. An earlier version of the extension has none.
     pub async fn query_expiry(&self) -> Result<Vec<(String, Option<SystemTime>)>, Failure> {
         let rows = self.rows_of_0_3(Statement::QueryExpiry).await?;
         rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
@@ -491,7 +486,7 @@ impl<'a> Session<'a> {
         etag.ok_or_else(no_row)
     }
 
-    /// Deletes an entity whose ETag is this one, or any.
+    /// Deletes an entity with this ETag, or with any.
     pub async fn delete_entity(&self, table: &str, keys: [&str; 2], if_match: &str) -> Result<(), Failure> {
         let [partition_key, row_key] = &keys;
         let parameters: Parameters<'_> = &[&table, partition_key, row_key, &if_match];
@@ -512,7 +507,7 @@ impl<'a> Session<'a> {
         parameters: Parameters<'_>,
     ) -> Result<Option<String>, Failure> {
         let session = self.of_partition(table, keys[0])?;
-        let is_small = PointWrite::is_small(keys, properties, if_match);
+        let is_small = is_small(keys, properties, if_match);
         let action = match statement {
             Statement::InsertEntity => Action::Insert,
             Statement::ReplaceEntity => Action::Replace,
@@ -562,9 +557,11 @@ impl<'a> Session<'a> {
         let session = self.of_partition(table, partition_key)?;
         let (statement, parameters): (_, Parameters<'_>) = (Statement::GetEntity, &[&table, &partition_key, &row_key]);
         let call = || PointRead([partition_key, row_key].map(str::to_owned));
+        let is_small = is_small([partition_key, row_key], None, None);
         let executed = session
             .retried(statement, |session| async move {
-                let groups = (!session.is_at_first).then(|| session.database.reads(session.endpoint, session.owner));
+                let groups =
+                    (!session.is_at_first && is_small).then(|| session.database.reads(session.endpoint, session.owner));
                 session.grouped(groups, table, call, statement, parameters).await
             })
             .await?;
@@ -758,7 +755,7 @@ async fn run_group<C: GroupedCall>(mut lease: Lease, permit: LeadPermit<C>, tabl
     }
 }
 
-/// Cancels what a connection is running, because its time is over: the next user must not wait for it.
+/// Cancels the statement of a connection because its time is over: the next user must not wait for it.
 async fn cancel(lease: &mut Lease) -> Diagnosis {
     Box::pin(lease.cancel()).await;
     late()

@@ -17,7 +17,7 @@ const FRESH: Duration = Duration::from_secs(5);
 const FRESH_WITHOUT: Duration = Duration::from_secs(30);
 /// The same while the node of a partition is away.
 const FRESH_WHILE_AWAY: Duration = Duration::from_secs(1);
-/// The number of tables whose maps are kept.
+/// The number of tables with maps that are kept.
 const TABLES: usize = 1000;
 
 /// The maps of a database with several nodes.
@@ -27,7 +27,7 @@ pub struct ShardMaps(Mutex<State>);
 #[derive(Default)]
 struct State {
     maps: HashMap<String, Map>,
-    /// The node of each server whose node has said which server it is.
+    /// The node of each server, if the node has named its server.
     nodes: HashMap<ServerName, usize>,
     /// The number of maps that were read. Nodes are asked in turn.
     count: usize,
@@ -91,7 +91,7 @@ impl ShardMaps {
 struct Reading(Arc<ShardMaps>);
 
 impl Reading {
-    /// Asks the next node for the map, and with it those that have not said yet which server they are.
+    /// Asks the next node for the map, and also the nodes that have not yet named their server.
     async fn read(self, nodes: &[Arc<Node>], table: String) {
         let (next, known) = {
             let mut state = self.0.0.lock();
@@ -131,7 +131,7 @@ impl Drop for Reading {
 }
 
 impl State {
-    /// Learns from its answer which server a node is. A node without a shard owns nothing.
+    /// Learns the server of a node from its answer. A node without a shard owns nothing.
     fn learn(&mut self, index: usize, shards: &[Shard]) {
         let Some(local) = shards.iter().find(|shard| shard.is_local) else {
             return;

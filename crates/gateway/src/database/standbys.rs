@@ -26,7 +26,7 @@ pub struct StandbyStatus {
 }
 
 impl Secondary {
-    /// Makes the state of standbys of which nothing is known.
+    /// Makes the state of standbys before anything is known of them.
     pub fn new(names: Vec<String>, max_staleness: Option<Duration>) -> Secondary {
         let limit = max_staleness.map(|limit| i64::try_from(limit.as_micros()).unwrap_or(i64::MAX));
         Secondary {
@@ -46,7 +46,7 @@ impl Secondary {
         }
     }
 
-    /// Takes a probe of a standby, or why it cannot be used.
+    /// Takes a probe of a standby, or the reason why the standby cannot be used.
     pub fn standby(&self, index: usize, probe: Result<Probe, String>) {
         let probe = probe.and_then(|probe| self.refuse_other_data(probe));
         let status = probe.as_ref().ok().map(|probe| probe.status);

@@ -18,20 +18,23 @@ pub const PROBE: &str = "SELECT pg_catalog.clock_timestamp(), \
               (SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() AS c)), \
      s.system_identifier, i.wal_block_size, i.bytes_per_wal_segment, r.recovers, \
      EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname OPERATOR(pg_catalog.=) 'citus'), \
-     (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) \
+     (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()), \
+     pg_catalog.pg_postmaster_start_time() \
      FROM (SELECT pg_catalog.pg_is_in_recovery() AS recovers OFFSET 0) AS r, \
      pg_catalog.pg_control_system() AS s, pg_catalog.pg_control_init() AS i";
 
 /// Asks whether Citus is in the database, which then has the relations of [`CLUSTER`].
 pub const HAS_CLUSTER: &str = "SELECT pg_catalog.to_regclass('pg_catalog.pg_dist_node') IS NOT NULL";
 
-/// Asks a server of a cluster for the servers that there are, for its own number, and whether tables of the service are distributed.
+/// Asks a server of a cluster for its servers, for its own number and database, and whether tables of the service are
+/// distributed.
 pub const CLUSTER: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_dist_partition AS t \
          JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.logicalrelid \
          JOIN pg_catalog.pg_namespace AS s ON s.oid OPERATOR(pg_catalog.=) c.relnamespace \
          WHERE s.nspname OPERATOR(pg_catalog.=) 'table_service_data' \
          OR s.nspname OPERATOR(pg_catalog.=) 'table_service' AND c.relname OPERATOR(pg_catalog.=) 'citus_anchor'), \
-     l.groupid, n.groupid, n.nodename, n.nodeport, n.isactive AND n.hasmetadata AND n.metadatasynced \
+     l.groupid, n.groupid, n.nodename, n.nodeport, n.isactive AND n.hasmetadata AND n.metadatasynced, \
+     pg_catalog.current_database()::pg_catalog.text \
      FROM pg_catalog.pg_dist_local_group AS l \
      LEFT JOIN pg_catalog.pg_dist_node AS n ON n.noderole OPERATOR(pg_catalog.=) 'primary'";
 
@@ -91,8 +94,8 @@ macro_rules! statements {
 }
 
 impl Statement {
-    /// The same call of a table that must be the relation of the parameter `number`. The argument is computed before the call and in its
-    /// transaction, until whose end the name leads to that table.
+    /// The same call of a table that must be the relation of the parameter `number`. The argument is computed before
+    /// the call, in the same transaction, and until its end the name leads to that table.
     pub fn sql_of_held(self, number: usize) -> String {
         const TABLE: &str = "$1::pg_catalog.text";
         let held = format!(

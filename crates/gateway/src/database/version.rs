@@ -7,9 +7,9 @@ pub fn usable(found: Option<Extension>) -> Result<String, String> {
     Extension::usable(found, "table-service-gateway")
 }
 
-/// The first minor release of each major version of PostgreSQL whose cached plans keep to row-level security when roles change
-/// (CVE-2026-14666, and those before it: CVE-2025-8713, CVE-2024-10976, CVE-2023-2455). The guide names them too. Every release of
-/// a major that is not here does, from PostgreSQL 19 on.
+/// The first minor release of each major version of PostgreSQL that applies row-level security to cached plans when
+/// roles change (CVE-2026-14666, and those before it: CVE-2025-8713, CVE-2024-10976, CVE-2023-2455). The guide also
+/// names them. From PostgreSQL 19 on, every release does.
 const SAFE: [(u32, u32); 4] = [(15, 19), (16, 15), (17, 11), (18, 6)];
 
 /// Returns a warning about a server with this `server_version`, if it is outdated.

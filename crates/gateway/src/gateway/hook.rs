@@ -7,8 +7,7 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use http_body_util::Full;
-use table_service_model::Error;
-use table_service_model::access::Grant;
+use table_service_model::{Error, Grant};
 use tokio_rustls::TlsAcceptor;
 
 use crate::accounts::tenant::{Tenant, Tenants};

@@ -10,10 +10,9 @@ use http::header::{ACCEPT, CONNECTION, HeaderValue, IF_MATCH, ORIGIN, WWW_AUTHEN
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use table_service_model::access::{Grant, ServiceOperation};
-use table_service_model::error::RequestError;
+use table_service_model::access::ServiceOperation;
 use table_service_model::json::Metadata;
-use table_service_model::{Code, Error};
+use table_service_model::{Code, Error, Grant, RequestError};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -73,7 +72,7 @@ struct Addressed<'r> {
     deadline: Instant,
 }
 
-/// A request whose credentials permit its operation.
+/// A request with credentials that permit its operation.
 struct Permitted<'r> {
     tenant: &'r Tenant,
     session: Session<'r>,

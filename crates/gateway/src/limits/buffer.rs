@@ -1,4 +1,4 @@
-//! Buffers whose size follows the input of clients and the answers of the database.
+//! Buffers that grow with the input of clients and the answers of the database.
 
 use super::needs;
 

@@ -52,7 +52,7 @@ impl Need {
         }
     }
 
-    /// Returns the need of an operation whose body has so many bytes.
+    /// Returns the need of an operation with a body of so many bytes.
     pub fn of(operation: &Operation, query: &Query, body: usize) -> Need {
         match operation {
             Operation::QueryEntities(_) => {
@@ -71,8 +71,8 @@ impl Need {
         }
     }
 
-    /// Returns the need of changes whose body has so many bytes: the body, the bags in it, the message to the database twice,
-    /// and the response, which repeats the entities.
+    /// Returns the need of changes in a body of so many bytes: the body, the bags in it, the message to the database
+    /// twice, and the response, which repeats the entities.
     pub const fn of_changes(body: usize) -> usize {
         write(body)
     }

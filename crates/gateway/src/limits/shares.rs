@@ -128,7 +128,7 @@ impl Shares {
         waiting.granted.try_recv().ok()
     }
 
-    /// Returns what all accounts use.
+    /// Returns the amount that all accounts use.
     pub fn used(&self) -> usize {
         self.state.lock().used
     }

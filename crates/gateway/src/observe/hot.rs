@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 /// The number of partitions that are counted at a time.
 const COUNTERS: usize = 128;
-/// After this time all counts are halved, so that a partition that nobody requests any more is soon forgotten, also by a gateway that
-/// nobody asks anything. At a constant rate a count is that of 60 to 120 seconds.
+/// After this time all counts are halved, so that a partition without requests is soon forgotten, also by a gateway
+/// without requests. At a constant rate a count is that of 60 to 120 seconds.
 const HALF_LIFE: Duration = Duration::from_secs(60);
 
 /// Account, table and partition.

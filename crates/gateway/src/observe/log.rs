@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::event::{Event, Outcome};
 use crate::request::Trace;
 
-/// Logs a request. Failures of the server are errors or warnings; everything else is for debugging, injected faults too.
+/// Logs a request. Failures of the server are errors or warnings; all else is for debugging, including injected faults.
 pub fn log(event: &Event, outcome: &Outcome<'_>) {
     macro_rules! write {
         ($level:ident) => {

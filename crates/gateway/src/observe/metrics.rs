@@ -54,7 +54,7 @@ impl EncodeLabelValue for LabelText {
     }
 }
 
-/// Registers metrics, each with its name and what it says.
+/// Registers metrics, each with its name and its help text.
 macro_rules! register {
     ($registry:ident: $($name:ident, $help:literal, $metric:expr;)*) => {
         $($registry.register(stringify!($name), $help, $metric);)*
@@ -149,8 +149,8 @@ impl Metrics {
         family
     }
 
-    /// Counts the entities that a sweep has removed because they have expired. What expired before `oldest` was removed; `None`
-    /// says that entities of no table expire.
+    /// Counts the expired entities that a sweep has removed. All that expired before `oldest` were removed; `None` says
+    /// that entities of no table expire.
     pub fn swept(&self, account: &str, deleted: u64, oldest: Option<SystemTime>) {
         let labels = [("account", account.to_owned())];
         self.expired.get_or_create(&labels).inc_by(deleted);

@@ -7,13 +7,11 @@
 use std::collections::HashSet;
 
 use http::{Method, StatusCode};
-use table_service_model::access;
 use table_service_model::batch::Action;
-use table_service_model::error::{RequestError, Stage};
-use table_service_model::json;
+use table_service_model::error::Stage;
 use table_service_model::limits::BATCH_OPERATIONS;
 use table_service_model::table_name::fold;
-use table_service_model::{Code, Error, PropertiesBuf, key};
+use table_service_model::{Code, Error, PropertiesBuf, RequestError, access, json, key};
 
 use super::context::Context;
 use super::entities::{self, inserted};

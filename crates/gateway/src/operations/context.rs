@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use table_service_model::access::Grant;
+use table_service_model::Grant;
 use table_service_model::json::Metadata;
 
 use crate::accounts::tenant::Tenant;

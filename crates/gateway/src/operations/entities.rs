@@ -2,13 +2,8 @@
 
 use http::StatusCode;
 use http::header::{ETAG, LOCATION};
-use table_service_model::entity::Entity;
-use table_service_model::error::RequestError;
-use table_service_model::etag::IfMatch;
-use table_service_model::filter::Filter;
 use table_service_model::json::Metadata;
-use table_service_model::projection::Projection;
-use table_service_model::{Code, Error, PropertiesBuf, key};
+use table_service_model::{Code, Entity, Error, Filter, IfMatch, Projection, PropertiesBuf, RequestError, key};
 use tokio_postgres::Row;
 
 use super::context::Context;
@@ -193,7 +188,7 @@ fn is_version(row: &Row, tag: &str) -> bool {
     }
 }
 
-/// Refuses a table where an entity should be. Whether the table is there that stands before it comes first.
+/// Refuses an address with a table in the place of an entity. A missing table before it is the first error.
 pub async fn refuse_misplaced(context: &Context<'_>, table: &str) -> Result<Reply, Failure> {
     context.session.get_entity(table, "", "").await?;
     Err(RequestError::UrlKeyCount.into())

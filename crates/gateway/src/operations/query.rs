@@ -8,12 +8,10 @@
 use std::ops::ControlFlow;
 
 use http::{HeaderName, StatusCode};
-use table_service_model::entity::Entity;
-use table_service_model::filter::{Dialect, Filter, Plan};
+use table_service_model::filter::Plan;
 use table_service_model::json::Metadata;
 use table_service_model::limits::PAGE_BYTES;
-use table_service_model::projection::Projection;
-use table_service_model::token::ContinuationToken;
+use table_service_model::{ContinuationToken, Dialect, Entity, Filter, Projection};
 use tokio_postgres::Row;
 
 use super::context::Context;
@@ -105,7 +103,7 @@ pub async fn query(context: &Context<'_>, table: &str, memory: &mut Share) -> Re
     Ok(reply)
 }
 
-/// Returns the one partition in which everything is that a filter can find, if it names it.
+/// Returns the partition with all entities that a filter can find, if the filter names only one partition.
 fn partition(filter: &str) -> Option<String> {
     // Every filter of the service's dialect has the same meaning in the other one.
     let plan = Plan::new(Filter::parse(filter, None, Dialect::Extended).ok()?);

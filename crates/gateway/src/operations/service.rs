@@ -1,6 +1,7 @@
 //! Service properties and stats (semantics 4.10, 4.11).
 
 use http::StatusCode;
+use table_service_documents::{Unknown, read_properties, write_properties};
 use table_service_model::access::ServiceProperties;
 use table_service_model::replication::Answer;
 use time::OffsetDateTime;
@@ -11,7 +12,6 @@ use super::context::Context;
 use crate::database::Secondary;
 use crate::failure::Failure;
 use crate::request::body::text;
-use crate::request::xml;
 use crate::response::Reply;
 
 const HTTP_DATE: &[BorrowedFormatItem<'_>] =
@@ -21,12 +21,13 @@ const HTTP_DATE: &[BorrowedFormatItem<'_>] =
 pub async fn get_properties(context: &Context<'_>) -> Result<Reply, Failure> {
     let json = context.session.get_service_properties().await?;
     let properties = ServiceProperties::from_json(&json)?;
-    Ok(Reply::xml(xml::write_properties(&properties)?))
+    Ok(Reply::xml(write_properties(&properties)?))
 }
 
 /// Executes Set Table Service Properties.
 pub async fn set_properties(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
-    let change = xml::read_properties(text(body)?)?;
+    let change = read_properties(text(body)?, Unknown::Refused)?;
+    change.check()?;
     context.session.set_service_properties(change.to_json()).await?;
     context.tenant.cors.changed(&context.session).await;
     Ok(Reply::new(StatusCode::ACCEPTED))

@@ -2,9 +2,7 @@
 
 use http::StatusCode;
 use http::header::LOCATION;
-use table_service_model::Error;
-use table_service_model::error::RequestError;
-use table_service_model::token::ContinuationToken;
+use table_service_model::{ContinuationToken, Error, RequestError};
 
 use super::context::Context;
 use crate::database::check_table_name;

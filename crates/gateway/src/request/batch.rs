@@ -1,8 +1,7 @@
 //! Entity group transactions: requests in a multipart body (semantics 5.1).
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use table_service_model::Error;
-use table_service_model::error::RequestError;
+use table_service_model::{Error, RequestError};
 
 use super::headers::{header, meant_method};
 use super::media_type;
@@ -13,7 +12,7 @@ use super::resource::Resource;
 #[derive(Debug, PartialEq, Eq)]
 pub struct InnerRequest<'b> {
     pub method: Method,
-    /// The URL as it stands in the request line.
+    /// The URL as in the request line.
     pub url: &'b str,
     pub headers: HeaderMap,
     pub body: &'b [u8],
@@ -34,8 +33,8 @@ pub enum Batch<'b> {
 const BLANK: [char; 2] = [' ', '\t'];
 /// Most headers of a part, and of the request in it.
 const MAX_HEADERS: usize = 64;
-/// Most operations, and most change sets, that are read. Fewer are already too many for the service; they are only counted
-/// to report the right error.
+/// Most operations, and most change sets, that are read. The service already refuses fewer; the rest is only counted to
+/// report the right error.
 const MAX_CHANGES: usize = 1000;
 
 /// Reads the body of a batch.

@@ -1,8 +1,7 @@
 //! Bodies with JSON (semantics 3.2).
 
 use serde::Deserialize;
-use table_service_model::json::{self, ParsedEntity};
-use table_service_model::{Error, PropertiesBuf};
+use table_service_model::{Error, ParsedEntity, PropertiesBuf, json};
 
 /// Returns the text of a body.
 ///
@@ -37,7 +36,7 @@ pub fn new_entity(body: &[u8]) -> Result<ParsedEntity, Error> {
     json::parse_new_entity(text(body)?)
 }
 
-/// Returns the properties in the body of a write whose URL has the keys. Old clients send nothing for an empty merge.
+/// Returns the properties in the body of a write with the keys in its URL. Old clients send nothing for an empty merge.
 pub fn properties(body: &[u8]) -> Result<PropertiesBuf, Error> {
     let text = text(body)?;
     if text.trim().is_empty() {

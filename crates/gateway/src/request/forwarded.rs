@@ -100,7 +100,7 @@ mod tests {
             ("10.0.0.1", &["203.0.113.7"][..], Some("https"), "203.0.113.7", true),
             ("10.0.0.1", &["203.0.113.7"], Some("http"), "203.0.113.7", false),
             ("10.0.0.1", &["203.0.113.7"], None, "203.0.113.7", false),
-            // The client itself can have written what stands before its address.
+            // The client itself can have written the addresses before its own.
             ("10.0.0.1", &["198.51.100.1, 203.0.113.7"], None, "203.0.113.7", false),
             ("10.0.0.1", &["198.51.100.1", "203.0.113.7"], None, "203.0.113.7", false),
             (

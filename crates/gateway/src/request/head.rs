@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::{AsHeaderName, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, Method};
-use table_service_model::error::RequestError;
+use table_service_model::RequestError;
 use uuid::Uuid;
 
 use super::headers::{header, is_version, meant_method};
@@ -22,7 +22,7 @@ pub struct Head {
     /// The method that is meant: that of X-HTTP-Method, if there is one.
     pub method: Method,
     pub host: Host,
-    /// The path as it stands in the request line.
+    /// The path as in the request line.
     pub path: String,
     pub query: Query,
     pub headers: HeaderMap,

@@ -2,9 +2,7 @@
 
 use http::header::AsHeaderName;
 use http::{HeaderMap, Method};
-use table_service_model::Error;
-use table_service_model::error::RequestError;
-use table_service_model::etag::IfMatch;
+use table_service_model::{Error, IfMatch, RequestError};
 
 /// The method of classic clients that HTTP does not know.
 pub const MERGE: &str = "MERGE";

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::header::HOST;
 use http::{HeaderMap, Uri};
-use table_service_model::error::RequestError;
+use table_service_model::RequestError;
 
 use super::headers::header;
 
@@ -79,10 +79,10 @@ impl Host {
         self.name.starts_with('[') || self.name.parse::<Ipv4Addr>().is_ok()
     }
 
-    /// Returns whether no page on the web can have this name: it is an address, has no dot, or ends as names of private networks do.
-    /// Whoever has any other name can let it lead to this machine (DNS rebinding).
+    /// Returns whether no page on the web can have this name: it is an address, has no dot, or ends as names of private
+    /// networks do. The owner of any other name can let it lead to this machine (DNS rebinding).
     pub fn is_local(&self) -> bool {
-        // As in RFC 6761, 6762 and 8375, and what ICANN has reserved. Docker, Podman and Kubernetes have names of these kinds.
+        // As in RFC 6761, 6762 and 8375, and the names that ICANN has reserved. Docker, Podman and Kubernetes use them.
         const ENDS: [&str; 6] = ["localhost", "local", "internal", "test", "home.arpa", "lan"];
         let name = self.name.trim_end_matches('.');
         let has_end = |end: &&str| {

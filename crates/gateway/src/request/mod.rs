@@ -2,7 +2,6 @@
 
 pub mod batch;
 pub mod body;
-mod element;
 pub mod forwarded;
 mod head;
 mod headers;
@@ -18,7 +17,6 @@ pub mod resource;
 pub mod target;
 pub mod token;
 mod trace;
-pub mod xml;
 
 pub use head::Head;
 pub use headers::{MERGE, header, if_match, is_version, meant_method};

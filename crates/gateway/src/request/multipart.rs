@@ -1,6 +1,6 @@
 //! Reads multipart bodies (RFC 2046) by boundaries and lengths.
 //!
-//! Lines end with CRLF; a bare LF is accepted too. The work is linear in the length of the body, whatever is in it.
+//! Lines end with CRLF; a bare LF is also accepted. The work is linear in the length of the body, for any bytes in it.
 
 use std::ops::Range;
 
@@ -160,7 +160,7 @@ mod tests {
             .is_some()
         {}
         assert!(given <= body.len(), "{given}");
-        // What only looks like a boundary.
+        // A line that only looks like a boundary.
         let dashes = format!("x{}", "-".repeat(LENGTH));
         for (line, boundary) in [(dashes, "-".repeat(70)), ("--bx\n".repeat(LENGTH / 8), "b".to_owned())] {
             let body = format!("--{boundary}\n{line}\n--{boundary}--");

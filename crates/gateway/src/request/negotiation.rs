@@ -1,7 +1,7 @@
 //! The form of the payload that a client accepts, and of the one that it sends (semantics 3.3).
 
 use mediatype::MediaType;
-use table_service_model::error::RequestError;
+use table_service_model::RequestError;
 use table_service_model::json::Metadata;
 
 use super::media_type::{self, ATOM, JSON};
@@ -60,7 +60,7 @@ fn weight(range: &MediaType<'_>) -> u16 {
         .map_or(1000, |q| (q * 1000.0) as u16)
 }
 
-/// Returns the metadata level that a media range stands for.
+/// Returns the metadata level of a media range.
 fn metadata_of(range: &MediaType<'_>) -> Result<Metadata, RequestError> {
     if range.subty == "*" && (range.ty == "*" || range.ty == "application") {
         return Ok(Metadata::Minimal);
@@ -116,7 +116,7 @@ impl Prefer {
         })
     }
 
-    /// Returns the preference as it stands in the header.
+    /// Returns the preference in the spelling of the header.
     pub fn as_str(self) -> &'static str {
         match self {
             Prefer::ReturnContent => "return-content",

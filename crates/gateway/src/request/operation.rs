@@ -2,13 +2,14 @@
 
 use http::Method;
 use strum::IntoStaticStr;
-use table_service_model::error::RequestError;
-use table_service_model::{access, limits};
+use table_service_model::{RequestError, access, limits};
 
 use super::headers::MERGE;
 use super::query::Query;
 use super::resource::{EntityAddress, Misplaced, Resource};
-use super::xml::XML_BYTES;
+
+/// The longest document that is read. Valid ones are much shorter.
+const XML_BYTES: usize = 64 * 1024;
 
 /// An operation of the service.
 #[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
@@ -118,8 +119,8 @@ impl Operation {
         }
     }
 
-    /// Returns the operation that a grant must permit. `None` for a batch, whose operations are checked one by one. `conditional` says
-    /// whether there is an If-Match.
+    /// Returns the operation that a grant must permit. `None` for a batch: its operations are checked one by one.
+    /// `conditional` says whether there is an If-Match.
     pub fn permission(&self, conditional: bool) -> Option<access::ServiceOperation> {
         Some(match self {
             Operation::QueryTables | Operation::GetTable(_) => access::ServiceOperation::QueryTables,

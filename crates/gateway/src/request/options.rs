@@ -1,8 +1,7 @@
 //! The options of a query: `$top`, and where a page begins (semantics 6.1, 6.6).
 
-use table_service_model::Error;
 use table_service_model::limits::PAGE_ENTITIES;
-use table_service_model::token::ContinuationToken;
+use table_service_model::{ContinuationToken, Error};
 
 use super::query::Query;
 use super::token;

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use table_service_model::error::RequestError;
 use table_service_model::lexer::{Token, Tokens};
-use table_service_model::{EdmType, Error, key};
+use table_service_model::{EdmType, Error, RequestError, key};
 
 /// A resource of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +42,7 @@ pub struct EntityAddress {
 }
 
 impl Resource {
-    /// Reads a path as it stands in the URL. Empty segments do not count.
+    /// Reads a path from a URL as it is. Empty segments do not count.
     ///
     /// # Errors
     /// `InvalidInput` if the keys do not parse or do not belong to the resource, `InvalidUri` if there is no such resource.
@@ -215,7 +214,7 @@ fn parse_keys(text: &str) -> Result<KeyLiterals<'_>, Error> {
     }
 }
 
-/// Returns the text between the quotes of a literal, whose quotes are doubled.
+/// Returns the text between the quotes of a literal, where a quote is written twice.
 fn unquoted(literal: &str) -> Cow<'_, str> {
     if literal.contains('\'') {
         Cow::Owned(literal.replace("''", "'"))

@@ -19,7 +19,7 @@ pub struct Target<'a> {
 const SECONDARY: &str = "-secondary";
 
 impl<'a> Target<'a> {
-    /// Splits a request by its host and its path as it stands in the request line.
+    /// Splits a request by its host and its path, as in the request line.
     ///
     /// A host of the form `<account>.table.<anything>` names the account. For any other host, the first segment of the
     /// path that is not empty does. `None` if there is no such segment.

@@ -17,7 +17,7 @@ const SPELLED: [&str; 7] = [
     "DataServiceId",
     "ETag",
 ];
-/// So many of them stand before the DataServiceVersion.
+/// So many of them come before the DataServiceVersion.
 const BEFORE_VERSION: usize = 3;
 
 /// The response to one operation.

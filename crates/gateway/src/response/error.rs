@@ -15,7 +15,7 @@ use crate::request::negotiation::{Prefer, content_type};
 
 /// The header with the code of an error in XML.
 pub const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
-/// Details that the service's message does not have: which property, why, what to do.
+/// Details that the service's message does not have: the property, the reason, the remedy.
 pub const HINT: HeaderName = HeaderName::from_static("x-table-service-hint");
 
 /// The form of an error's payload.

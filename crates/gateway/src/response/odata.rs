@@ -1,10 +1,8 @@
 //! Writes tables and entities as OData payloads at the three metadata levels (semantics 4.1 to 4.8).
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use table_service_model::entity::Entity;
-use table_service_model::etag;
 use table_service_model::json::{Metadata, append_members};
-use table_service_model::projection::Projection;
+use table_service_model::{Entity, Projection, etag};
 
 /// The characters that are percent-encoded in the keys of a URL.
 const KEY: &AsciiSet = &NON_ALPHANUMERIC

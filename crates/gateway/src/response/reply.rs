@@ -10,7 +10,7 @@ use table_service_model::json::Metadata;
 use crate::request::is_version;
 use crate::request::negotiation::{Prefer, content_type};
 
-/// The header with the URL of what was created, where the payload is left out.
+/// The header with the URL of the created resource, if the payload is left out.
 pub const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
 /// The header with the preference that was respected.
 pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -117,7 +117,7 @@ impl Reply {
         }
     }
 
-    /// Adds the body. It has no spare capacity: what it holds is its length.
+    /// Adds the body. It has no spare capacity: its memory is its length.
     pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Reply {
         let mut body = body.into();
         body.shrink_to_fit();

@@ -126,8 +126,8 @@ impl Admin {
         }
     }
 
-    /// Returns whether a request calls this port by a name that is meant for it. A page of any site can have a name that
-    /// leads to this machine, so a browser here would let that page read and do what it likes. Probes may say what they like.
+    /// Returns whether a request calls this port by a name that is meant for it. A page of any site can have a name
+    /// that leads to this machine, so a browser here would let that page read and do anything. Probes may use any name.
     fn may_call(&self, head: &Parts) -> bool {
         let is_checked = match head.uri.path() {
             "/live" | "/ready" => false,

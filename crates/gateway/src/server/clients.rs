@@ -65,7 +65,7 @@ impl Server {
             () = stop => {}
         }
         drop(self.listener);
-        // A request whose client has disconnected is still running.
+        // A request may still be running after its client has disconnected.
         let finished = timeout(patience, async {
             graceful.shutdown().await;
             self.gateway.permits.all_given_back().await;

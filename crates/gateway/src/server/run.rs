@@ -10,7 +10,7 @@ use std::time::Duration;
 use table_service_command_line::files;
 use table_service_connect::Certificates;
 use table_service_explorer::Explorer;
-use table_service_model::filter::Dialect;
+use table_service_model::Dialect;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::Layer;
@@ -24,8 +24,7 @@ use super::clients::Server;
 use super::explorer::ExplorerDatabases;
 use super::service_manager;
 use crate::accounts::tenant::{Tenant, Tenants};
-use crate::background::feed_watch;
-use crate::background::sweeper;
+use crate::background::{feed_watch, sweeper};
 use crate::config::{Config, ConfigError, ExplorerMode, LogFormat, hung_up};
 use crate::connection::head_limit::LONG_BYTES;
 use crate::connection::tls::Identity;
@@ -281,7 +280,7 @@ impl StopSignals {
     }
 }
 
-/// Reads the certificate for clients again when it has changed, and after SIGHUP, which ends the program if nobody waits for it.
+/// Reads the certificate for clients again when it has changed, and after SIGHUP, which else ends the program.
 async fn keep_reading(identity: Option<Arc<Identity>>, mut hangup: Option<Signal>) {
     match identity {
         Some(identity) => identity.0.keep_reading(hangup).await,

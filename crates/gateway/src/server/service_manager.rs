@@ -1,4 +1,4 @@
-//! What the service manager is told: systemd shows it in `systemctl status`.
+//! Messages to the service manager: systemd shows them in `systemctl status`.
 
 use std::env;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// The longest line that is sent.
 const LONGEST: usize = 1000;
 
-/// Tells the service manager that the gateway listens, and then what keeps it from serving accounts. Ends at once without one.
+/// Tells the service manager that the gateway listens, and then its databases' problems. Ends at once without one.
 pub async fn keep_telling(tenants: Vec<Arc<Tenant>>) {
     let Some(address) = env::var_os("NOTIFY_SOCKET") else {
         return;

@@ -240,7 +240,7 @@ fn a_stored_policy_can_be_withdrawn() {
 fn a_policy_of_a_table_is_none_of_another_one_with_its_name() {
     let service = Service::with_table("Things");
     let client = &service.client;
-    // Where the event trigger does not run, a stranger makes a table whose name differs in case only, with a policy.
+    // Where the event trigger does not run, a stranger makes a table with a policy. Its name differs in case only.
     let superuser = service.database.session("superuser");
     superuser.run(
         "ALTER EVENT TRIGGER table_service_definitions DISABLE;

@@ -87,7 +87,7 @@ fn connect(service: &Service, certificate: &Certificate) -> Stream {
     Stream::new(client, TcpStream::connect(service.client.address).unwrap())
 }
 
-/// Returns the head of the next answer, of which the body is read too.
+/// Returns the head of the next answer. Its body is also read.
 fn answer(stream: &mut Stream) -> String {
     let mut text = String::new();
     let mut byte = [0];

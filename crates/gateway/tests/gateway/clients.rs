@@ -156,7 +156,7 @@ fn the_secondary_endpoint_is_signed_with_or_without_its_suffix() {
             let request = String::from_utf8(client.request("GET", target.trim_start_matches('/'), &[], b"")).unwrap();
             let sent = request.replacen(&format!("GET {primary}"), &format!("GET {prefix}"), 1);
             client.exchange(sent.as_bytes()).expect(200);
-            // Not the other way round: what was signed for the secondary endpoint is no request to the primary one.
+            // Not the other way round: a request that was signed for the secondary endpoint is none to the primary one.
             let request = String::from_utf8(secondary.request("GET", &target, &[], b"")).unwrap();
             let sent = request.replacen("-secondary", "", 1);
             let refused = client.exchange(sent.as_bytes());
@@ -216,7 +216,7 @@ fn a_preflight_without_its_headers_says_so() {
 fn the_accept_of_a_batch_does_not_count_but_those_of_its_parts_do() {
     let service = Service::with_table("Things");
     let client = &service.client;
-    // What the classic SDK for Node.js sends.
+    // The headers of the classic SDK for Node.js.
     let headers = [
         ("Accept", "application/atom+xml,application/xml"),
         ("x-ms-version", "2018-03-28"),

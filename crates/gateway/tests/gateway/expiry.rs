@@ -154,7 +154,7 @@ fn a_table_whose_trigger_sleeps_keeps_no_other_one_from_its_sweep() {
     let gateway = start(&database, "1");
     let stored = |table: &str| session.text(&format!("SELECT count(*)::text FROM table_service_data.\"{table}\""));
     wait_until("the sweep of the other table", || stored("Awake") == "0");
-    // What is left is late, and the log says once why.
+    // The remaining entities are late, and the log says once why.
     let late = || gateway.metric("table_service_expiry_staleness_seconds{");
     wait_until("the metric", || late().is_some_and(|seconds| seconds > 86_400.0));
     let told = r#"table="Asleep" reason="it takes longer than 5 seconds""#;

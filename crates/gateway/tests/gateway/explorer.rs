@@ -52,8 +52,8 @@ fn a_list_of_many_tables_looks_each_of_them_up() {
     );
 }
 
-/// What PostgreSQL offers, once more in `public`, as far as one can make it: functions, operators, types, collations and relations.
-/// In the place of an aggregate is a function.
+/// The objects of PostgreSQL once more in `public`, if they can be made: functions, operators, types, collations and
+/// relations. An aggregate becomes a function.
 const LOOKALIKES: &str = r#"
     SET search_path = pg_catalog;
     DO $$
@@ -88,13 +88,13 @@ const LOOKALIKES: &str = r#"
     END $$;
     RESET search_path"#;
 
-/// Who may create in a schema of the search_path must not get the rights of the gateway's role.
+/// A role that may create in a schema of the search_path must not get the rights of the gateway's role.
 #[test]
 fn what_others_have_made_in_the_search_path_is_not_called() {
     let database = Database::new();
     let session = database.session("owner");
     session.run(LOOKALIKES);
-    // Returns what of `public` a statement would use: a function has it among its dependencies.
+    // Returns the objects of `public` that a statement would use: a function depends on them.
     let used = |sql: &str| {
         session.run(&format!(
             "SET search_path = public, pg_catalog; PREPARE s AS {sql}; SET search_path = pg_catalog"
@@ -204,7 +204,7 @@ fn what_is_no_file_is_not_replaced_by_one_with_the_address() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// The explorer of a gateway, for who knows its token.
+/// The explorer of a gateway, and the token for it.
 struct Page {
     address: SocketAddr,
     token: String,
@@ -319,7 +319,7 @@ fn an_explorer_that_reads_reads_only() {
     assert_eq!(count(), json!({"count": 1}));
 }
 
-/// A trigger finds what it names, as it does when a client writes.
+/// A trigger finds the objects that it names, as it does when a client writes.
 #[test]
 fn triggers_run_with_the_search_path_of_the_role() {
     let explorer = Explorer::with_an_entity("write");
@@ -455,7 +455,7 @@ fn a_preview_takes_memory_of_the_gateway_and_little_of_it() {
     page.call("preview_import", &short).expect(200);
 }
 
-/// A size needs a lock on the table and on its indexes. The list does not wait for one that somebody else has.
+/// A size needs a lock on the table and on its indexes. The list does not wait for the lock of another session.
 #[test]
 fn a_locked_table_has_an_unknown_size_and_hides_no_other() {
     let explorer = Explorer::with_an_entity("read");

@@ -85,6 +85,34 @@ fn the_primary_is_found_wherever_it_stands_and_followed() {
     assert_eq!(old.text("SELECT count(*) FROM table_service_data.\"Things\""), "1");
 }
 
+/// It has none of the writes since it was made, and writes to it would be lost.
+#[test]
+fn a_copy_that_runs_beside_the_primary_never_takes_its_place() {
+    let servers = Replicated::start(&[&[]]);
+    servers.standbys[0].runs_alone();
+    let gateway = Gateway::start(&["--database-url", &all_hosts(&servers)]);
+    let client = gateway.client();
+    wait_until("writes succeed", || insert(&client, "r").status == 201);
+    let why = "it is a copy of the primary and takes writes on its timeline";
+    gateway.waits_for_log(why);
+    servers.primary.kill();
+    for row in 0..20 {
+        insert(&client, &format!("lost{row}")).expect(503);
+    }
+    wait_until("the reason is told", || {
+        gateway.admin("/ready").expect(503).text().contains(why)
+    });
+    let copy = servers.standbys[0].session();
+    assert_eq!(copy.text("SELECT count(*) FROM table_service_data.\"Things\""), "0");
+    servers.primary.start_again();
+    wait_until("writes succeed again", || insert(&client, "s").status == 201);
+    get(&client, "r").expect(200);
+    // A promotion makes it a primary.
+    servers.primary.kill();
+    servers.standbys[0].promotes_itself();
+    wait_until("the promoted one takes writes", || insert(&client, "t").status == 201);
+}
+
 #[test]
 fn a_host_that_never_answers_hides_no_other_one() {
     let servers = Replicated::start(&[&[]]);
@@ -99,7 +127,7 @@ fn a_host_that_never_answers_hides_no_other_one() {
     wait_until("nothing is left", || get(&client, "r").status == 503);
     way.set(Passage::Open);
     wait_until("it is found again", || get(&client, "r").status == 200);
-    // A way that is cut and opened again at once loses no more than what runs.
+    // A way that is cut and opened again at once loses only the running requests.
     way.set(Passage::Open);
     wait_until("it is found again", || get(&client, "r").status == 200);
 }
@@ -243,7 +271,7 @@ fn a_write_whose_connection_broke_is_not_sent_again() {
     wait_until("it is there", || get(&gateway.client(), "r").status == 200);
 }
 
-/// As if the primary had fallen silent: what is under way there gets no answer.
+/// The primary seems to have fallen silent: running statements get no answer.
 #[test]
 fn what_is_under_way_does_not_wait_for_a_server_that_is_the_primary_no_more() {
     let servers = Replicated::start(&[&[]]);
@@ -264,7 +292,7 @@ fn what_is_under_way_does_not_wait_for_a_server_that_is_the_primary_no_more() {
             observer.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "2"
         });
         servers.standbys[0].promote();
-        // The read is repeated there. Nobody knows of the write whether it was executed.
+        // The read is repeated there. It is not known whether the write was executed.
         let answer = reading.join().unwrap().expect(200);
         assert!(answer.text().contains("\"RowKey\":\"r\""), "{}", answer.text());
         let answer = writing.join().unwrap();

@@ -182,7 +182,7 @@ fn a_version_of_the_extension_that_the_gateway_does_not_know_is_refused_by_both_
         );
     };
     names_both(service.gateway.admin("/ready").expect(503).text());
-    // New connections are refused; those that are there were made with another version.
+    // New connections are refused; the existing ones were made with another version.
     service.database.session("ends").run(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
              WHERE application_name = 'table-service-gateway' AND datname = current_database()",
@@ -302,7 +302,7 @@ fn a_read_that_waits_for_a_lock_holds_up_no_other() {
 
 #[test]
 fn reads_of_a_table_that_is_locked_are_in_no_group_with_others() {
-    // No time limit ends what waits for the lock.
+    // No time limit ends the requests that wait for the lock.
     let service = Service::with(&["--statement-timeout", "600", "--pool-size", "32"]);
     service.create_table("Things");
     service.create_table("Others");
@@ -420,7 +420,7 @@ fn a_deadlock_or_a_lock_that_is_taken_is_tried_again() {
     connection.answer().unwrap().expect(201);
 }
 
-/// Clients do not send a request again whose data a constraint or a trigger of a user refuses.
+/// Clients do not send a request again if a constraint or a trigger of a user refuses its data.
 #[test]
 fn errors_of_users_constraints_and_triggers_are_no_faults_of_the_server() {
     let service = Service::with_table("Things");
@@ -482,7 +482,7 @@ fn errors_of_users_constraints_and_triggers_are_no_faults_of_the_server() {
     answer.fails_with(409, "EntityAlreadyExists", "The specified entity already exists.");
 }
 
-/// What the functions, policies and indexes of users do wrong, and what depends on their tables.
+/// Faulty functions, policies and indexes of users, and objects that depend on their tables.
 #[test]
 fn what_users_have_defined_wrongly_is_no_fault_of_the_server() {
     let service = Service::with_table("Things");

@@ -1,4 +1,4 @@
-//! What the metrics say of change feeds.
+//! The metrics about change feeds.
 
 use system_tests::{Database, wait_until};
 

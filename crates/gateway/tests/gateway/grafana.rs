@@ -76,14 +76,14 @@ fn told() -> Vec<&'static str> {
     names
 }
 
-/// The metrics of a gateway whose database URL has a primary and a standby, which are both also there for reads.
+/// The metrics of a gateway with a primary and a standby in its database URL. Both are also there for reads.
 fn metrics_of_standbys() -> String {
     let servers = Replicated::start(&[&[]]);
     let url = all_hosts(&servers);
     let gateway = Gateway::start(&["--database-url", &url, "--secondary-url", &url]);
     wait_until_live(&secondary(&gateway));
     let metrics = gateway.admin("/metrics").expect(200).text().to_owned();
-    // The primary serves no reads of the secondary endpoint. So that no alert says this of it, it has one name in both.
+    // The primary serves no reads of the secondary endpoint. One name in both metrics prevents an alert about this.
     let of = |name: &str, value: &str| {
         let line = metrics
             .lines()
@@ -116,7 +116,7 @@ fn the_dashboard_and_the_alerts_ask_for_the_metrics_that_there_are() {
     session.run("SELECT table_service.drop_change_feed('watched')");
     let metrics = metrics() + &metrics_of_standbys();
     let there = samples(&metrics);
-    // Of what the gateway can tell, nothing is missing here.
+    // These are samples of all metrics of the gateway.
     for name in told() {
         let name = format!("table_service_{name}");
         assert!(
@@ -148,7 +148,7 @@ fn the_dashboard_and_the_alerts_ask_for_the_metrics_that_there_are() {
         Some(BTreeSet::from(["fault".to_owned()])),
         "only an emulator has it"
     );
-    // A histogram stands there under its name, without the endings of its samples.
+    // A histogram has its name here, without the endings of its samples.
     let all: BTreeSet<&str> = there
         .iter()
         .map(|name| {
@@ -174,7 +174,7 @@ fn the_dashboard_and_the_alerts_ask_for_the_metrics_that_there_are() {
     }
 }
 
-/// The page on monitoring says of each alert what to do.
+/// The page on monitoring has instructions for each alert.
 #[test]
 fn the_page_on_monitoring_names_every_alert_with_its_severity() {
     let alerts = file("alerts.yaml");

@@ -175,7 +175,7 @@ fn bodies_and_heads_have_limits() {
     let chunked = [format!("{:x}\r\n", large.len()).as_bytes(), &large, b"\r\n0\r\n\r\n"].concat();
     let answer = client.exchange(&insert_with(client, "Transfer-Encoding: chunked\r\n", &chunked));
     answer.fails_with(413, "RequestBodyTooLarge", "");
-    // A client that still sends can read the response, too.
+    // A client that still sends can also read the response.
     let megabyte = [b"100000\r\n".as_slice(), &vec![b' '; 1024 * 1024], b"\r\n"].concat();
     let chunked = [megabyte.repeat(12).as_slice(), b"0\r\n\r\n"].concat();
     for expecting in ["", "Expect: 100-continue\r\n"] {
@@ -461,12 +461,12 @@ fn a_page_whose_name_leads_to_this_machine_reads_no_metrics() {
             let answer = ask(path, &[host]).expect(421);
             assert!(answer.text().contains("admin_hosts"), "{}", answer.text());
         }
-        // Probes are answered whatever they say.
+        // Probes are answered under any name.
         ask("/live", &[host]).expect(200);
         ask("/ready", &[host]).expect(200);
     }
     ask("/metrics", &["localhost", "evil.example"]).expect(421);
-    // Without a name too, in HTTP/1.1 and in 1.0.
+    // Without a name as well, in HTTP/1.1 and in 1.0.
     let old = |path: &str| Client::new(admin).exchange(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
     for path in ["/live", "/ready"] {
         ask(path, &[]).expect(200);

@@ -29,7 +29,7 @@ fn a_request_may_be_written_in_every_form() {
         let answer = client.exchange(written.as_bytes()).expect(200);
         assert_eq!(answer.json()["value"][0]["TableName"], "Things", "{written}");
     }
-    // An absolute URL has the host, too.
+    // An absolute URL also has the host.
     let nameless = request.replace("GET /", &absolute).replace(&host, "");
     client.exchange(nameless.as_bytes()).expect(200);
     for version in ["HTTP/1.0", "HTTP/1.1"] {
@@ -88,7 +88,7 @@ fn a_body_that_no_operation_reads_is_ignored() {
             if method != "HEAD" {
                 let answer = connection.answer().unwrap();
                 assert_eq!(answer.status, status, "{method} {framing} {body}: {}", answer.text());
-                // What follows is the next request.
+                // The bytes that follow are the next request.
                 connection.write(&client.request("GET", "Tables", &[], b""));
                 connection.answer().unwrap().expect(200);
             }

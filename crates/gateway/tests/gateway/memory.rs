@@ -1,4 +1,4 @@
-//! What is in memory is bounded before it is made: attacks with entities that are small as they are stored and large in answers.
+//! Memory is bounded before it is taken: attacks with entities that are small as they are stored and large in answers.
 
 use raw_http::Connection;
 use system_tests::{Database, wait_until};
@@ -37,7 +37,7 @@ fn slow_readers_hold_no_more_than_the_memory_of_the_gateway() {
     session.run("SELECT table_service.create_table('Things')");
     fill(&session, 40);
     let url = url(database.cluster(), database.name(), "postgres");
-    // What the database prints, and what the gateway does.
+    // The database prints the first answer, and the gateway the others.
     for (target, budget) in [
         ("Things()", 192.0),
         ("Things()?$select=P1,P2,P3,P4,P5,P6,P7,P8,P9", 64.0),

@@ -6,6 +6,7 @@ use raw_http::{Answer, Client};
 use system_tests::{Cluster as Server, Database, Session, wait_until};
 
 use crate::gateway::{Gateway, program, url};
+use crate::standbys::{Replicated, get, insert};
 use crate::way::{Passage, Way};
 
 /// A gateway with two ways to one database, which has the table Things with an entity.
@@ -70,14 +71,15 @@ fn is_busy(answer: &Answer) {
 
 #[test]
 fn data_operations_are_spread_and_tables_belong_to_the_first() {
-    let databases = [Database::new(), Database::new()];
-    let sessions = [&databases[0], &databases[1]].map(|database| database.session("superuser"));
+    let database = Database::new();
+    let (other, session) = on_another_server(&database);
+    let sessions = [database.session("superuser"), session];
     sessions[1].run("SELECT table_service.create_table('More')");
     for (number, session) in (0..).zip(&sessions) {
         pose_as_server(session, number);
         session.run("SET allow_system_table_mods = on; DELETE FROM pg_catalog.pg_dist_shard");
     }
-    let urls = [&databases[0], &databases[1]].map(|database| url(database.cluster(), database.name(), "postgres"));
+    let urls = [database.cluster(), &other].map(|server| url(server, database.name(), "postgres"));
     let gateway = Gateway::start(&["--database-url", &urls[0], "--database-url", &urls[1]]);
     let client = gateway.client();
     client.post("Tables", "{\"TableName\":\"More\"}").expect(201);
@@ -117,11 +119,8 @@ fn data_operations_are_spread_and_tables_belong_to_the_first() {
     assert_eq!(sessions[1].value::<i64>(count, &[]), 2);
 
     let ready = gateway.admin("/ready").expect(200);
-    let lines: Vec<&str> = ready.text().lines().collect();
-    for database in &databases {
-        let name = format!("/{}: ready, extension ", database.name());
-        assert!(lines.iter().any(|line| line.contains(&name)), "{lines:?}");
-    }
+    let name = format!("/{}: ready, extension ", database.name());
+    assert_eq!(ready.text().matches(&name).count(), 2, "{}", ready.text());
 }
 
 #[test]
@@ -246,9 +245,20 @@ fn all_nodes_must_have_the_extension_when_the_gateway_starts() {
 struct Cluster {
     gateway: Gateway,
     client: Client,
-    databases: [Database; 2],
+    database: Database,
+    /// It has the second database.
+    other: Server,
     /// To the second one.
     way: Way,
+}
+
+/// A server that has a database with the extension, of the same name: Citus needs one name on all servers.
+fn on_another_server(database: &Database) -> (Server, Session) {
+    let (server, name) = (Server::start(&[]), database.name());
+    server.session().run(&format!("CREATE DATABASE {name}"));
+    let session = server.try_session(name, "postgres", "superuser").unwrap();
+    session.run("CREATE EXTENSION table_service");
+    (server, session)
 }
 
 /// The catalogs of Citus, as far as `shard_map` and the gateway read them.
@@ -281,9 +291,9 @@ const PARTITIONS: [[&str; 2]; 2] = [["p2", "0123456789a"], ["p1", "p3"]];
 
 impl Cluster {
     fn start() -> Cluster {
-        let databases = [Database::new(), Database::new()];
-        for (number, database) in (0..).zip(&databases) {
-            let session = database.session("superuser");
+        let database = Database::new();
+        let (other, session) = on_another_server(&database);
+        for (number, session) in (0..).zip([database.session("superuser"), session]) {
             pose_as_server(&session, number);
             for key in PARTITIONS.iter().flatten() {
                 session.run(&format!(
@@ -291,22 +301,24 @@ impl Cluster {
                 ));
             }
         }
-        let server = databases[1].cluster();
-        let way = Way::to(server.host(), server.port());
-        let first = url(databases[0].cluster(), databases[0].name(), "postgres");
-        let gateway = Gateway::start(&[
-            "--database-url",
-            &first,
-            "--database-url",
-            &way.url(databases[1].name()),
-        ]);
+        let way = Way::to(other.host(), other.port());
+        let first = url(database.cluster(), database.name(), "postgres");
+        let gateway = Gateway::start(&["--database-url", &first, "--database-url", &way.url(database.name())]);
         let client = gateway.client();
         Cluster {
             gateway,
             client,
-            databases,
+            database,
+            other,
             way,
         }
+    }
+
+    fn session(&self, server: usize) -> Session {
+        let cluster = [self.database.cluster(), &self.other][server];
+        cluster
+            .try_session(self.database.name(), "postgres", "superuser")
+            .unwrap()
     }
 
     /// Returns the database that a read of this partition went to.
@@ -326,13 +338,13 @@ impl Cluster {
 
     /// Changes the catalogs of a server.
     fn change(&self, server: usize, sql: &str) {
-        let session = self.databases[server].session("superuser");
-        session.run(&format!("SET allow_system_table_mods = on; {sql}"));
+        self.session(server)
+            .run(&format!("SET allow_system_table_mods = on; {sql}"));
     }
 
     /// Waits until `/ready` says this of the second node, which is not used then.
     fn wait_until_it_is_out(&self, why: &str) {
-        let line = format!("/{}: not asked: {why}", self.databases[1].name());
+        let line = format!("/{}: not asked: {why}", self.database.name());
         wait_until("the node is no member any more", || {
             let ready = self.gateway.admin("/ready").expect(200);
             ready.text().lines().any(|found| found.ends_with(&line))
@@ -346,7 +358,7 @@ impl Cluster {
         let node = format!(
             "table_service_node_up{{account=\"devstoreaccount1\",node=\"{}/{}\"}}",
             self.way.address(),
-            self.databases[1].name()
+            self.database.name()
         );
         self.gateway.metric(&node).unwrap() == 1.0
     }
@@ -377,7 +389,7 @@ fn calls_go_to_the_node_that_has_their_partition() {
             let page = cluster.client.get(&filter).expect(200).json();
             assert_eq!(page["value"][0]["Server"], server, "{page}");
         }
-        let session = cluster.databases[server].session("superuser");
+        let session = cluster.session(server);
         let rows = format!("SELECT count(*) FROM table_service_data.\"Things\" WHERE partition_key = '{key}'");
         assert_eq!(session.value::<i64>(&rows, &[]), 6);
     }
@@ -389,10 +401,8 @@ fn an_old_map_is_read_again_and_a_lost_node_is_not_asked() {
     let cluster = Cluster::start();
     cluster.wait_until_read_from(&PARTITIONS[1], 1);
     // A shard has moved.
-    for database in &cluster.databases {
-        database
-            .session("superuser")
-            .run("SET allow_system_table_mods = on; UPDATE pg_catalog.pg_dist_placement SET groupid = 1");
+    for server in [0, 1] {
+        cluster.change(server, "UPDATE pg_catalog.pg_dist_placement SET groupid = 1");
     }
     cluster.wait_until_read_from(&PARTITIONS[0], 1);
     cluster.way.set(Passage::Cut);
@@ -458,22 +468,19 @@ fn a_node_that_does_not_tell_its_identity_is_not_asked() {
     cluster.wait_until_read_from(&PARTITIONS[1], 1);
 }
 
-/// Another server gets the address of a member, whose connections stay open.
+/// Another server gets the address of a member. The connections of the member stay open.
 #[test]
 fn a_server_that_was_not_checked_is_not_asked() {
     let cluster = Cluster::start();
     cluster.wait_until_read_from(&PARTITIONS[1], 1);
-    let (name, other) = (cluster.databases[1].name(), Server::start(&[]));
-    other.session().run(&format!("CREATE DATABASE {name}"));
-    let stranger = other.try_session(name, "postgres", "stranger").unwrap();
-    stranger.run("CREATE EXTENSION table_service");
+    let (other, stranger) = on_another_server(&cluster.database);
     pose_as_server(&stranger, 7);
     let [_, [key, _]] = PARTITIONS;
     stranger.run(&format!(
         "SELECT table_service.insert_entity('Things', '{key}', 'r', '{{\"Server\": 7}}')"
     ));
     cluster.way.leads_to(other.host(), other.port());
-    let member = cluster.databases[1].session("superuser");
+    let member = cluster.session(1);
     member.run("BEGIN; LOCK TABLE table_service_data.\"Things\"");
     std::thread::scope(|scope| {
         let inserts: Vec<_> = (0..8)
@@ -483,7 +490,7 @@ fn a_server_that_was_not_checked_is_not_asked() {
                 scope.spawn(move || client.post("Things", &body).expect(201))
             })
             .collect();
-        // The connections that there were wait, and the others are new.
+        // The old connections wait, and the others are new.
         wait_until("some inserts are done elsewhere", || {
             inserts.iter().any(std::thread::ScopedJoinHandle::is_finished)
         });
@@ -522,7 +529,7 @@ fn no_request_fails_because_the_tables_are_not_distributed_any_more() {
         .send("DELETE", &address, &[("If-Match", "*")], b"")
         .expect(204);
     let gone = "SELECT NOT EXISTS (SELECT FROM table_service_data.\"Things\" WHERE row_key = 'r' AND partition_key = '";
-    let session = cluster.databases[0].session("superuser");
+    let session = cluster.session(0);
     assert!(session.value::<bool>(&format!("{gone}{key}')"), &[]));
     session.run(&format!(
         "SELECT table_service.insert_entity('Things', '{key}', 'r', '{{\"Server\": 0}}')"
@@ -547,14 +554,46 @@ fn another_database_is_never_asked_for_the_tables_of_the_first() {
     for _ in 0..6 {
         client.get("Things(PartitionKey='p',RowKey='r')").expect(404);
     }
-    let ready = gateway.admin("/ready").expect(200);
-    let line = ready
-        .text()
-        .lines()
-        .find(|line| line.contains(databases[1].name()))
-        .unwrap();
-    assert!(
-        line.contains(": not asked: it is another database than the first node's"),
-        "{line}"
+    let says = |gateway: &Gateway, why: &str| {
+        let ready = gateway.admin("/ready").expect(200);
+        let line = format!("/{}: not asked: {why}", databases[1].name());
+        assert!(ready.text().contains(&line), "{}", ready.text());
+    };
+    says(&gateway, "it is another database than the first node's");
+
+    // Of the servers of a cluster, but with another name.
+    for (number, database) in (0..).zip(&databases) {
+        let session = database.session("superuser");
+        session.run("SELECT table_service.delete_table('Things')");
+        pose_as_server(&session, number);
+    }
+    let gateway = Gateway::start(&["--database-url", &urls[0], "--database-url", &urls[1]]);
+    let [own, first] = [1, 0].map(|number: usize| databases[number].name());
+    says(
+        &gateway,
+        &format!("its database is {own}, and that of the first node is {first}"),
     );
+}
+
+/// It is asked for nothing, neither while it follows the first node nor when it has ceased to.
+#[test]
+fn a_copy_of_the_first_node_is_never_asked() {
+    let servers = Replicated::start(&[&[]]);
+    let (url, copy) = (servers.primary_url(), &servers.standbys[0]);
+    let of_copy = servers.url(0);
+    let gateway = Gateway::start(&["--database-url", &url, "--database-url", &of_copy]);
+    let client = gateway.client();
+    let is_said = |why: &str| {
+        let why = format!(": not asked: {why}");
+        wait_until(&why, || gateway.admin("/ready").expect(200).text().contains(&why));
+    };
+    is_said("it is a standby (in recovery), not a primary");
+    copy.runs_alone();
+    is_said("it is a copy of the first node");
+    for row in 0..10 {
+        insert(&client, &row.to_string()).expect(201);
+        get(&client, &row.to_string()).expect(200);
+    }
+    let count = "SELECT count(*) FROM table_service_data.\"Things\"";
+    assert_eq!(servers.primary.session().text(count), "10");
 }

@@ -318,7 +318,7 @@ fn key_set(issuer: &rcgen::KeyPair, says: &serde_json::Value) -> String {
     json!({"keys": [key]}).to_string()
 }
 
-/// What a token of the issuer says, after a change.
+/// The claims of a token of the issuer, after a change.
 fn claims(change: impl FnOnce(&mut serde_json::Value)) -> serde_json::Value {
     let now = OffsetDateTime::now_utc().unix_timestamp();
     let mut claims = json!({
@@ -441,7 +441,7 @@ fn https_and_bearer_tokens() {
     for token in [
         tls.token(&stranger, |_| {}),
         tokens::with_secret(b"secret", &claims(|_| {})),
-        // Whoever takes the public key for a shared secret accepts this one.
+        // A server that takes the public key for a shared secret would accept this one.
         tokens::with_secret(tls.issuer.public_key_raw(), &claims(|_| {})),
         tls.token(&tls.issuer, |claims| claims["exp"] = json!(past)),
         tls.token(&tls.issuer, |claims| claims["iss"] = json!("https://other")),

@@ -263,7 +263,7 @@ fn filters_are_the_services_unless_the_account_says_otherwise() {
                         "The setting filter_dialect = \"extended\" of the gateway's account lets a filter say";
                     assert!(hint.contains(setting) && !hint.contains("SET "), "{hint}");
                 }
-                // What SQL says of it is no business of the service's clients.
+                // The clients of the service get no hint about SQL.
                 assert!(answers.iter().all(|answer| !answer.text().contains("filter_dialect")));
                 continue;
             }

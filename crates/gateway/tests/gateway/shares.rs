@@ -107,7 +107,7 @@ fn responses_that_are_not_read_have_a_memory_budget() {
         gateway.metric(refused).is_some_and(|requests| requests > 0.0)
             && gateway.metric("table_service_active_requests ") == Some(0.0)
     });
-    // One of two accounts can have all but what one request of the other may need.
+    // One of two accounts can have everything except the need of one request of the other.
     assert!((8.0 * MIB..=44.0 * MIB).contains(&held()), "{}", held());
     assert!(gateway.most_memory() < 120.0 * MIB, "{}", gateway.most_memory());
     assert!(other.get("Things()").expect(200).body.len() > 9_000_000);

@@ -1,7 +1,7 @@
-//! All attacks at once, of three accounts and of strangers, beside a fourth account that uses the service: it gets every answer,
-//! and the gateway keeps to its memory.
+//! All attacks at once, by three accounts and by strangers, beside a fourth account that uses the service: it gets
+//! every answer, and the gateway keeps to its memory.
 //!
-//! `cargo xtask hostile-load` makes it last for minutes and prints what it measured. (It asserts no times.)
+//! `cargo xtask hostile-load` makes it last for minutes and prints the measured times. (It asserts no times.)
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ impl Four {
 /// Connections that are opened again when the gateway has closed them.
 struct Crowd {
     address: std::net::SocketAddr,
-    /// What each sends at first.
+    /// The first bytes of each.
     greeting: Box<dyn Fn() -> Vec<u8>>,
     members: Vec<Option<Connection>>,
 }
@@ -82,7 +82,7 @@ impl Crowd {
         }
     }
 
-    /// Each sends some bytes more and reads so many. Who was cut off comes back.
+    /// Each sends some bytes more and reads so many. A member that was cut off comes back.
     fn go_on(&mut self, send: &[u8], read: usize) {
         for member in &mut self.members {
             let connection = match member {
@@ -103,7 +103,7 @@ impl Crowd {
     }
 }
 
-/// What happens until it is over, in a thread each.
+/// The attacks, each in a thread, until the test is over.
 struct Load {
     over: AtomicBool,
     attacks: AtomicUsize,
@@ -128,7 +128,7 @@ impl Load {
                 let mut crowd = Crowd::new(clients, 60, move || reader.request("GET", "Things()?$top=10", &[], b""));
                 self.repeat(ms(100), || crowd.go_on(b"", 2048));
             }
-            // Slow senders, who announce as much as a body may have.
+            // Slow senders that announce as much as a body may have.
             1 => {
                 let mut crowd = Crowd::new(clients, 60, move || {
                     let request = sender.request("POST", "Things", &[("Content-Type", "application/json")], b"");
@@ -167,7 +167,7 @@ impl Load {
                     four.client("batcher").send("POST", "$batch", &headers, body.as_bytes());
                 });
             }
-            // Whole pages of large entities, printed by the gateway, of whom the slow readers are too.
+            // Whole pages of large entities that the gateway prints. The slow readers are of one of these accounts.
             4 => self.repeat(ms(20), || {
                 reader.get("Things()?$top=10&$format=application/json;odata=fullmetadata");
                 batcher.get("Things()?$top=3&$select=P1,P2");
@@ -199,7 +199,7 @@ impl Load {
     }
 }
 
-/// One round of the honest account. Each answer is what it is without the others.
+/// One round of the honest account. Each answer is the same as without the others.
 fn round(client: &Client, number: usize, times: &mut Vec<Duration>) {
     let mut timed = |method: &str, target: &str, headers: &[(&str, &str)], body: &str| {
         let begin = Instant::now();

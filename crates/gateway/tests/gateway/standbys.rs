@@ -135,7 +135,7 @@ fn reads_come_from_standbys_and_writes_are_refused_there() {
         "Write operations are not allowed.",
     );
 
-    // Of both, and never of the primary: what the standbys do not replay is not seen.
+    // Of both, and never of the primary: a write that the standbys do not replay is not seen.
     let sessions: Vec<Session> = servers.standbys.iter().map(Standby::session).collect();
     for session in &sessions {
         session.run("SELECT pg_wal_replay_pause()");
@@ -261,7 +261,7 @@ fn a_standby_that_is_away_is_left_out_and_one_that_returns_has_caught_up() {
     wait_until_live(&secondary);
     get(&secondary, "r").expect(200);
 
-    // One that comes back waits until it has reached what was answered.
+    // A standby that comes back waits until it has reached the answered moment.
     let session = servers.standbys[1].session();
     insert(&client, "later").expect(201);
     wait_until("it arrives", || get(&secondary, "later").status == 200);
@@ -278,7 +278,7 @@ fn a_standby_that_is_away_is_left_out_and_one_that_returns_has_caught_up() {
                 SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()
             ),
         );
-        // It has to catch up with what is answered meanwhile: as long as it lags, it never does.
+        // It has to catch up with the moments that are answered meanwhile: as long as it lags, it never does.
         if gateway.log().contains("it is behind the LastSyncTime") {
             break;
         }
@@ -338,7 +338,7 @@ fn behind_one_name_each_server_is_judged_alone() {
             // The connections begin anew; one of the servers is behind from the beginning.
             way.set(Passage::Open);
         }
-        // The look may have to go to the other server. Then all of what was acknowledged is there.
+        // The look may have to go to the other server. Then every acknowledged write is there.
         wait_until("it is answered", || {
             get(&endpoint, &old).expect(200);
             if stats(&endpoint).1.is_some_and(|moment| moment > acknowledged) {
@@ -368,7 +368,7 @@ fn a_promoted_server_behind_a_name_serves_no_reads() {
     servers.standbys[1].promote();
     let promoted = servers.standbys[1].session();
     promoted.run("SELECT FROM table_service.insert_entity('Things', 'p', 'branch', '{}')");
-    // What was asked before counts for a second.
+    // An earlier answer of the server counts for a second.
     std::thread::sleep(Duration::from_millis(1500));
     read_at_once(&gateway, "branch", 404);
     read_at_once(&gateway, "r", 200);
@@ -534,7 +534,7 @@ fn the_primary_executes_one_statement_a_second() {
     let gateway = servers.gateway(&[servers.url(0)], &["--expiry-interval", "0"]);
     let secondary = secondary(&gateway);
     wait_until_live(&secondary);
-    // New connections are looked at too, so there is one already for what the gateway does by itself.
+    // New connections are also looked at, so the gateway already has one for its own work.
     insert(&gateway.client(), "r").expect(201);
     servers.set("log_statement = 'all'");
     let session = servers.primary.session();

@@ -10,7 +10,7 @@ use table_service_gateway::config::CommandLine;
 
 use crate::gateway::{Gateway, program, url};
 
-/// The exit status of a program that does not start, and what it says.
+/// The exit status of a program that does not start, and its messages.
 fn ends(program: &mut Command) -> (Option<i32>, String) {
     let ended = program.output().unwrap();
     (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
@@ -72,7 +72,7 @@ fn services_are_confined() {
     }
 }
 
-/// Whoever looks at the service sees what it waits for, also long after its start.
+/// The state of the service shows the databases that it waits for, also long after its start.
 #[test]
 fn a_database_that_cannot_be_used_is_told_as_long_as_it_is_so() {
     let database = Database::new();

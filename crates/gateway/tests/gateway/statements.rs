@@ -49,7 +49,7 @@ fn every_statement_is_a_call_of_the_sql_api() {
     assert_eq!(session.run(LOOK)[0][1], None);
 }
 
-/// A database whose owner is no superuser, and that owner.
+/// A database with an owner that is no superuser, and that owner.
 fn of_an_owner(name: &str) -> (Database, String) {
     Cluster::shared()
         .session()

@@ -422,7 +422,7 @@ fn the_nearest_name_is_for_clients_that_may_list_tables() {
         hint
     );
     assert_eq!(of(client.send("DELETE", "Tables('Employes')", &[], b"")), hint);
-    // Whoever may use one table does not learn the names of others.
+    // A client that may use one table does not learn the names of others.
     let of_table = TableSas::new("2019-02-02", "employes")
         .permissions(Permissions::parse("r").unwrap())
         .expiry(Ticks::parse("2099-01-01").unwrap())

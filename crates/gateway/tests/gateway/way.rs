@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What becomes of connections on a way.
+/// The fate of connections on a way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
     Open,
@@ -33,7 +33,7 @@ struct Shared {
 }
 
 impl Way {
-    /// A way to the server whose socket is in a directory.
+    /// A way to the server with its socket in a directory.
     pub fn to(directory: &str, port: u16) -> Way {
         Way::in_turn(&[(directory, port)])
     }
@@ -74,7 +74,7 @@ impl Way {
         way
     }
 
-    /// Changes the passage, for connections that there are too.
+    /// Changes the passage, and cuts the existing connections.
     pub fn set(&self, passage: Passage) {
         *self.shared.passage.lock().unwrap() = passage;
         for stream in self.shared.streams.lock().unwrap().drain(..) {
@@ -82,7 +82,7 @@ impl Way {
         }
     }
 
-    /// New connections lead to another server. Those that there are stay.
+    /// New connections lead to another server. The existing ones stay.
     pub fn leads_to(&self, directory: &str, port: u16) {
         *self.shared.sockets.lock().unwrap() = vec![socket(&(directory, port))];
     }

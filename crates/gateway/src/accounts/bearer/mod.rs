@@ -1,4 +1,4 @@
-//! Bearer tokens of an account: JSON Web Tokens of its issuer, whose roles are those of the service (semantics 7.4).
+//! Bearer tokens of an account: JSON Web Tokens of its issuer, with the roles of the service (semantics 7.4).
 
 mod signatures;
 #[cfg(test)]
@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use jsonwebtoken::jwk::{CommonParameters, JwkSet, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::Value;
-use table_service_model::Error;
-use table_service_model::access::{Grant, Role};
+use table_service_model::access::Role;
+use table_service_model::{Error, Grant};
 
 use crate::config::{BearerSettings, ConfigError, Reread};
 
@@ -41,7 +41,7 @@ impl Bearer {
         format!("Bearer authorization_uri={authorization_uri} resource_id={resource}")
     }
 
-    /// Checks a token and returns what it allows.
+    /// Checks a token and returns its grant.
     ///
     /// # Errors
     /// - `AuthenticationFailed` if the request did not come over HTTPS

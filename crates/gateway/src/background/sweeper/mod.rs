@@ -1,7 +1,7 @@
-//! Removes expired entities from the databases of the accounts. No read finds them any more; the sweep gives their room back.
+//! Removes expired entities from the databases of the accounts. No read finds them; the sweep frees their space.
 //!
-//! Each table is swept in a transaction of its own, which has a share of the time: its triggers are code of its owner, and keep no
-//! other table from its sweep. Any number of gateways may do this for one database: a sweep skips what others have locked.
+//! Each table is swept in a transaction of its own, with a share of the time: its triggers are code of its owner, and
+//! keep no other table from its sweep. Any number of gateways may sweep one database: a sweep skips locked entities.
 
 mod rounds;
 
@@ -118,7 +118,7 @@ impl Told {
         self.0.remove(table);
     }
 
-    /// Forgets the tables that there are no more.
+    /// Forgets the tables that do not exist any more.
     fn retain(&mut self, tables: &[String]) {
         self.0.retain(|table, _| tables.contains(table));
     }

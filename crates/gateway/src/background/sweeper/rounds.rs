@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(rounds.next(soon), visit("c", None));
         assert_eq!(rounds.next(soon), visit("a", moment(20)));
 
-        // A sweep from the beginning that ends early is continued, and loses nothing of what is known.
+        // A sweep from the beginning that ends early is continued, and the known moments stay.
         rounds.begin(names("a"));
         let later = start + FULL;
         assert_eq!(rounds.next(later), visit("a", None));
