@@ -1,10 +1,10 @@
-// One entity as people write it: what is checked, what is offered, what is saved.
+// One entity as people write it: checks, suggestions and saves.
 "use strict";
 
 const assert = require("node:assert/strict");
 const { after, before, test } = require("node:test");
 const {
-  accessible, at, close, employees, field, fill, grid, named, open, press, reading, save, says, sql, start, stop, table,
+  accessible, at, close, employees, field, fill, focused, grid, named, open, press, reading, save, says, sql, start, stop, table,
 } = require("./support.js");
 
 before(start);
@@ -15,7 +15,7 @@ const typed = {
   "When@odata.type": "Edm.DateTime", When: "2026-01-31T12:00:00.1234567Z", "Long@odata.type": "Edm.Int64", Long: "5", Flag: true,
 };
 const etagOf = (name) => sql(`SELECT etag("timestamp") FROM get_entity('${name}', 'p', '1')`);
-/** What is wrong in the panel, by property. */
+/** The faults in the panel, by property. */
 const faults = (page) => page.$$eval("#panel .property", (rows) => Object.fromEntries(rows.filter((row) => row.querySelector(".fault").checkVisibility())
   .map((row) => [row.getAttribute("aria-label"), row.querySelector(".fault").innerText])));
 
@@ -28,7 +28,7 @@ test("without a change nothing is saved, of an entity and of policies", async ()
   await field(page, "Value of Name");
   const button = () => page.$eval("#panel button.primary", (one) => [one.textContent, one.disabled]);
   assert.deepEqual(await button(), ["Save", true]);
-  // What is undone is no change, and other spaces in JSON are none.
+  // An undone change is no change, and other spaces in JSON are none.
   await fill(page, "Value of Name", "other");
   assert.deepEqual(await button(), ["Save 1 change", false]);
   await fill(page, "Value of Name", typed.Name);
@@ -73,7 +73,7 @@ test("an insert asks before it stores two empty keys", async () => {
   await accessible(page, "empty keys");
   await press(page, "Write the keys");
   assert.equal(sql(`SELECT count_entities('${name}')`), "0");
-  // What is wrong with a key stands at the key.
+  // The fault of a key is at the key.
   await fill(page, "RowKey", "a/b");
   await page.$eval("#panel button.primary", (one) => one.click());
   await says(page, "A key must not contain", "#panel .keys-of-entity .fault");
@@ -107,7 +107,7 @@ test("values are checked while one types, each at its field, as the database see
   await accessible(page, "wrong values");
   // A save goes to the first of them, and says nothing elsewhere.
   await save(page);
-  await page.waitForFunction(() => document.activeElement.getAttribute("aria-label") === "Value of Id");
+  await focused(page, "[aria-label='Value of Id']");
   assert.equal(await page.$("#panel .problem"), null);
   assert.equal(etagOf(name), etag);
   await fill(page, "Value of When", "2027-01-31T12:00:00Z");
@@ -115,7 +115,7 @@ test("values are checked while one types, each at its field, as the database see
   await press(page, "Remove Long");
   await page.waitForFunction(() => ![...document.querySelectorAll("#panel .fault")].some((one) => one.checkVisibility()));
   await says(page, "Save 2 changes", "#panel");
-  // A name, too.
+  // A wrong name is also marked.
   await press(page, "Add a property");
   const type = (text) => page.$$eval(".property", (rows, text) => {
     const input = rows.at(-1).querySelector("input");
@@ -145,8 +145,8 @@ test("JSON is checked while one types, below it", async () => {
   await says(page, 'The value of "When" is no Edm.DateTime.', "#panel .editor > .fault");
   await accessible(page, "wrong JSON");
   await save(page);
+  await focused(page, "[aria-label='Properties as JSON']");
   assert.equal(await page.$("#panel .problem"), null);
-  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Properties as JSON");
   await fill(page, "Properties as JSON", '{"Age": 1,');
   await page.waitForFunction(() => !document.querySelector("#panel .editor > .fault").innerText.includes("When"));
   await fill(page, "Properties as JSON", '{"Age": 2, "More": true}');

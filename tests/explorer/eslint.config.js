@@ -1,4 +1,4 @@
-// What the linter asks of the explorer's scripts.
+// The linter's rules for the explorer's scripts.
 const js = require('@eslint/js');
 const globals = require('globals');
 
@@ -26,7 +26,7 @@ module.exports = [
     },
   },
   {
-    // An ordinary script: what it declares at the top, modules see.
+    // An ordinary script: modules see the names that it declares at the top.
     files: ['early.js'],
     languageOptions: { sourceType: 'script' },
     rules: { 'no-redeclare': 'off', 'no-unused-vars': ['error', { varsIgnorePattern: '^begun$' }] },

@@ -4,7 +4,7 @@
 const assert = require("node:assert/strict");
 const { after, before, test } = require("node:test");
 const {
-  accessible, at, close, employees, files, fill, grid, holding, named, open, origin, press, reading, says, sql, start, stop, table, tickColumn, visible, withModule, writing,
+  accessible, at, close, employees, files, fill, focused, grid, holding, named, open, origin, press, reading, says, sql, start, stop, table, tickColumn, visible, withModule, writing,
 } = require("./support.js");
 
 before(start);
@@ -58,7 +58,7 @@ test("a page can have 1,000 entities, which is remembered, and only rows that ca
   await page.$eval(".grid", (one) => { one.scrollTop = one.scrollHeight; });
   await named(page, "button", "Open partition 1000");
   assert.ok(await rows() < 100, "few rows are there at the end");
-  // What is ticked stays ticked where it cannot be seen.
+  // Ticked entities stay ticked where they cannot be seen.
   await page.click("[aria-label='Select partition 1000']");
   await page.$eval(".grid", (one) => { one.scrollTop = 0; });
   await named(page, "button", "Open partition 0001");
@@ -120,7 +120,7 @@ test("columns are chosen and ordered; the address says which, and the browser re
   await says(page, "3 entities.", ".pages");
   assert.deepEqual(await heads(), ["Name", "Age", "Salary"]);
   await close(page);
-  // A colleague sees what the address says, and can have more.
+  // A colleague sees the columns that the address names, and can have more.
   const colleague = await open(writing);
   await says(colleague, "Connect a program");
   await colleague.goto(address);
@@ -144,14 +144,14 @@ test("the head of a column has a menu, which hides, moves, and begins a filter",
   await press(page, "Move to the left");
   assert.deepEqual(await heads(), ["Name", "Age", "Salary", "Id"]);
   // By keyboard: the column that has moved has the focus.
-  assert.equal(await page.evaluate(() => document.activeElement.title), "Name");
+  await focused(page, "[title='Name']");
   await page.keyboard.press("Enter");
   await press(page, "Hide Name");
   assert.deepEqual(await heads(), ["Age", "Salary", "Id"]);
   await page.click(".grid th[title=RowKey]");
   assert.equal(await visible(page, "Hide RowKey"), false, "the keys are always there");
   await press(page, "Filter by RowKey");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "filter");
+  await focused(page, "#filter");
   await page.keyboard.type("eq '00001'");
   await page.keyboard.press("Enter");
   await says(page, "1 entity.", ".pages");
@@ -274,7 +274,7 @@ test("a value is edited at its cell, by two clicks or by F2, and the rest of the
   await page.waitForSelector("dialog[open]");
   assert.equal(await page.$(":popover-open"), null, "the menu of one click is gone");
   await accessible(page, "a cell that is edited");
-  // What is no number is refused, there.
+  // A text that is no number is refused, there.
   await page.keyboard.type("old");
   await page.keyboard.press("Enter");
   await page.waitForSelector("dialog .fault:not([hidden])");
@@ -299,7 +299,7 @@ test("a value is edited at its cell, by two clicks or by F2, and the rest of the
   await page.waitForFunction((cell) => document.querySelector(cell)?.innerText === "false", {}, cellOf(1, "Flag"));
   assert.equal(stored(1).Flag, false);
   // A value that the page cuts is whole, and one that is not there gets the type of its column.
-  await page.waitForFunction(() => document.activeElement.matches("td"));
+  await focused(page, "td");
   await page.focus(cellOf(2, "Name"));
   await page.keyboard.press("F2");
   await page.waitForSelector("dialog[open]");
@@ -348,7 +348,7 @@ test("a value that somebody else has changed meanwhile is a conflict of the enti
   await page.keyboard.press("Enter");
   await says(page, "You and they have changed different properties. Both changes are kept.", "#panel");
   assert.equal(await page.$("dialog"), null);
-  assert.equal(await page.evaluate(() => document.activeElement.id), "panel-title");
+  await focused(page, "#panel-title");
   await press(page, "Save your change");
   await says(page, "Saved.", "#status");
   assert.equal(sql(`SELECT properties ->> 'Name', properties ->> 'Age' FROM get_entity('${name}', 'p', '1')`), "Lovelace|37");
@@ -391,9 +391,9 @@ test("the filter completes properties, operators and values, by keyboard alone",
   assert.deepEqual(await offered(), []);
   await page.keyboard.press("Enter");
   await says(page, "1 entity.", ".pages");
-  await page.waitForFunction(() => document.activeElement.id === "filter");
+  await focused(page, "#filter");
   await page.keyboard.press("ArrowDown");
-  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Open Sales 00010");
+  await focused(page, "[aria-label='Open Sales 00010']");
   await close(page);
 });
 
@@ -451,7 +451,7 @@ test("an error of the filter is shown once, at the filter, with its place and wh
   const page = await open(at({ table: name }));
   await says(page, "3 entities.", ".pages");
   await page.focus("#filter");
-  // What one still types is only unfinished.
+  // A filter that one still types is only unfinished.
   await page.keyboard.type("Age gt");
   await says(page, "Not finished. Expected there: a property or a literal", "#explanation");
   assert.equal(await page.$(".problem"), null);
@@ -558,7 +558,7 @@ test("a filter that finds nothing says why, if the table shows it", async () => 
     await page.goto(at({ table: name, filter }));
     await says(page, reason, ".nothing");
   }
-  // What is only not there needs no reason.
+  // Entities that are only not there need no reason.
   await page.goto(at({ table: name, filter: "Id eq 5 and Salary gt 1" }));
   await says(page, "No entities.", ".nothing");
   assert.equal(await page.$eval(".nothing", (one) => one.innerText), "No entities.");
@@ -594,11 +594,11 @@ test("on a small window the first row is near the top, and the tables are a draw
   await page.waitForSelector("#tables input");
   await press(page, "Tables");
   await says(page, "Small", "#tables");
-  await page.waitForFunction(() => document.activeElement.matches("#tables input"));
+  await focused(page, "#tables input");
   await accessible(page, "the drawer");
   await page.keyboard.press("Escape");
   assert.equal(await page.$eval("#tables", (one) => one.checkVisibility()), false);
-  assert.equal(await page.evaluate(() => document.activeElement.id), "tables-button");
+  await focused(page, "#tables-button");
   await press(page, "Tables");
   await page.$eval(`#tables a[data-table=${name}]`, (one) => one.click());
   await page.waitForFunction(() => !document.body.classList.contains("with-tables"));
@@ -620,7 +620,7 @@ test("nothing moves for longer than 150 ms, and nothing at all where the system 
   await close(page);
 });
 
-/** What a page asks the gateway for while something is done, with what it weighs. */
+/** The requests of a page to the gateway while something is done, with their weight. */
 async function requests(page, action) {
   const session = await page.createCDPSession();
   await session.send("Network.enable");
@@ -762,12 +762,12 @@ test("the first entities are asked for at once, and once", async () => {
   page.on("request", (request) => calls.push(new URL(request.url()).pathname.split("/").pop()));
   await page.goto(at({ table: name, filter: "Age gt 30" }));
   const release = await hello;
-  // The page does not know yet what it may do.
+  // The page does not know its rights yet.
   await entities.then((pass) => pass());
   release();
   await says(page, "2 entities.", ".pages");
   assert.deepEqual([calls.filter((one) => one === "api").length, calls.filter((one) => one === "query_page").length], [1, 1]);
-  // What was shown once is read anew when one comes back.
+  // A view that was shown once is read anew when one comes back.
   sql(`SELECT delete_entity('${name}', 'Marketing', '00002', '*')`);
   await page.evaluate(() => { location.hash = `${location.hash}&view=design`; });
   await says(page, "Property indexes", "#view");

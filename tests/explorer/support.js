@@ -1,4 +1,4 @@
-// A browser, and what the tests do with it.
+// A browser, and the steps of the tests in it.
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -29,7 +29,7 @@ async function start() {
 
 const stop = () => browser.close();
 
-/** A page in a profile of its own. What goes wrong in it fails the test. */
+/** A page in a profile of its own. A fault in it fails the test. */
 async function open(address, { width = 1280, height = 800, expected = [] } = {}) {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
@@ -47,8 +47,20 @@ async function open(address, { width = 1280, height = 800, expected = [] } = {})
       page.faults.push(text);
     }
   });
+  waitForViews(page);
   if (address) await page.goto(address);
   return page;
+}
+
+/** Lets `goto` wait for the view of the new address: in the explorer itself it would return while the old view is there. */
+function waitForViews(page) {
+  const goto = page.goto.bind(page);
+  page.goto = async (...address) => {
+    await page.$$eval("#view > *", (views) => views.forEach((view) => { view.dataset.old = ""; }));
+    const response = await goto(...address);
+    await page.waitForFunction(() => !document.querySelector("#view > :first-child[data-old]"));
+    return response;
+  };
 }
 
 async function close(page) {
@@ -111,7 +123,7 @@ async function choose(page, name) {
   await press(page, name);
 }
 
-/** Chooses what opens a form in the panel, and waits for this form: another one may be open until it comes. */
+/** Chooses an item that opens a form in the panel, and waits for this form: another one may be open until it comes. */
 async function chooseForm(page, name) {
   await page.$$eval("#panel form", (forms) => forms.forEach((form) => { form.dataset.old = ""; }));
   await choose(page, name);
@@ -161,6 +173,15 @@ async function says(page, text, selector = "body") {
   }
 }
 
+/** Waits until an element that matches has the focus: it may come after a call to the server. */
+async function focused(page, selector) {
+  try {
+    await page.waitForFunction((selector) => document.activeElement.matches(selector), {}, selector);
+  } catch {
+    assert.fail(`Not ${selector} has the focus, but ${await page.evaluate(() => document.activeElement.outerHTML.slice(0, 200))}`);
+  }
+}
+
 /** The texts of the grid: the head, then the rows. */
 const grid = (page) =>
   page.$$eval("main .grid tr", (rows) => rows.map((row) => [...row.children].map((cell) => cell.innerText.trim())));
@@ -168,6 +189,11 @@ const grid = (page) =>
 async function accessible(page, what) {
   // The policy of the page forbids a script element, and evaluating is not a script element.
   await page.evaluate(axe.source);
+  // The colours of a transition are those of no state.
+  await page.evaluate(() => {
+    const transitions = document.getAnimations().filter((one) => one instanceof CSSTransition);
+    return Promise.allSettled(transitions.map((one) => one.finished));
+  });
   const { violations } = await page.evaluate(() => window.axe.run());
   const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join("\n  ")}`);
   assert.deepEqual(found, [], what);
@@ -184,8 +210,8 @@ async function call(name, parameters, headers = {}) {
 }
 
 /**
- * Holds back calls of a page: `held(name)` waits for one whose name, and whose body if it is given, are these, and gives what lets
- * it through. All others pass.
+ * Holds back calls of a page: `held(name)` waits for a call with this name, and with this body if it is given. It gives
+ * a function that lets the call through. All others pass.
  */
 async function holding(page) {
   const waiting = [];
@@ -230,6 +256,6 @@ function file(name, text) {
 }
 
 module.exports = {
-  PATIENCE, accessible, at, call, choose, chooseForm, close, employees, field, file, files, fill, grid, holding, importFile, named, open, origin, press, reading, save, says, sql, start, stop,
+  PATIENCE, accessible, at, call, choose, chooseForm, close, employees, field, file, files, fill, focused, grid, holding, importFile, named, open, origin, press, reading, save, says, sql, start, stop,
   table, tickColumn, token, visible, withModule, writing,
 };

@@ -15,10 +15,9 @@ use hyper::body::Frame;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use table_service_files::{Names, ParsedEntity, formula, writer};
-use table_service_model::Code;
-use table_service_model::edm::Value;
 use table_service_model::json::parse_entity;
 use table_service_model::key::{PARTITION_KEY, ROW_KEY};
+use table_service_model::{Code, Value};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -197,7 +196,7 @@ impl Export {
         }
     }
 
-    /// Sends the rows of the first page, and page by page what follows. A page is read when the one before is on its way.
+    /// Sends the rows of the first page, and then the other pages. A page is read when the one before is on its way.
     async fn send(mut self, columns: Option<Names>, first: Vec<Row>, sender: mpsc::Sender<io::Result<Bytes>>) {
         if let Err(problem) = self.send_pages(columns.as_ref(), first, &sender).await {
             tracing::warn!(?problem, "an export of the explorer was cut");
@@ -257,7 +256,7 @@ fn json(row: &Row) -> Result<Option<&str>, Problem> {
     is_entity.then(|| column(row, 0)).transpose()
 }
 
-/// Refuses an entity that would let a spreadsheet execute what somebody has stored.
+/// Refuses an entity with a text that a spreadsheet would execute.
 ///
 /// # Errors
 /// A key or a String is a formula.

@@ -1,4 +1,4 @@
-//! The explorer: its paths, and what they do.
+//! The explorer: its paths, and their functions.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -112,7 +112,7 @@ impl Explorer {
         Ok(answer.map(|body| holding(body, memory)))
     }
 
-    /// Answers a call whose body has arrived.
+    /// Answers a call. Its body has arrived.
     async fn call(&self, account: &str, name: &str, body: &[u8]) -> Result<Response<Body>, Problem> {
         if name == EXPORT {
             let export: ExportRequest = serde_json::from_slice(body)

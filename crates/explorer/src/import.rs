@@ -10,7 +10,7 @@ use crate::answer::Problem;
 /// The most entities of one transaction.
 const BATCH: usize = 200;
 
-/// How entities stand in a file.
+/// The form of entities in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
@@ -29,12 +29,12 @@ pub struct ImportRequest {
     /// The fate of an entity that exists: `insert`, `replace` or `merge`.
     mode: String,
     form: Form,
-    /// What stands between the fields of CSV.
+    /// The character between the fields of CSV.
     #[serde(default = "comma")]
     delimiter: char,
     /// Keys and properties of a file that has none of the service.
     mapping: Option<Mapping>,
-    /// What the parts before this one say of it: the header of CSV and the first row, or where a document of JSON is.
+    /// The context from the parts before: the header of CSV and the first row, or the position in a document of JSON.
     head: Option<String>,
     part: String,
     /// Where the part begins.
@@ -69,10 +69,10 @@ fn first() -> u64 {
     1
 }
 
-/// Returns the byte that a delimiter is.
+/// Returns a delimiter as a byte.
 ///
 /// # Errors
-/// What cannot stand between fields.
+/// The character cannot be between fields.
 pub fn delimiter(given: char) -> Result<u8, Problem> {
     match u8::try_from(given) {
         Ok(byte) if byte.is_ascii() && !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => {
@@ -88,7 +88,7 @@ impl ImportRequest {
     /// Reads at most a batch of entities. The text behind the last line end is left to the next part, if there is one.
     ///
     /// # Errors
-    /// A text that is none of entities, with its line; a mode that would write nothing.
+    /// A text that is not of entities, with its line; an unknown mode.
     pub fn read(&self) -> Result<Imported, Problem> {
         if !["insert", "replace", "merge"].contains(&&*self.mode) {
             return Err(Problem::input("The mode must be insert, replace or merge."));

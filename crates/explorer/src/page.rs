@@ -40,15 +40,15 @@ const LATER: &[(&str, &str)] = files! {
     "bulk.js" "cell.js" "conflict.js" "design.js" "editor.js" "edits.js" "entity.js" "home.js" "import.js" "keys.js" "partitions.js"
     "plots.js" "sample.js" "values.js"
 };
-/// In `index.html`, where the links stand that let a browser ask for all modules of the first view at once.
+/// The place in `index.html` for links that let a browser ask for all modules of the first view at once.
 const PRELOADS: &str = "<!-- preloads -->";
 
-/// What a page of another version gets for its script. A browser asks for the page itself at each load, and that names the right one.
+/// The script for a page of another version. A browser loads the page itself anew, and that names the right one.
 const STALE: &str = "location.reload();\n";
 
 /// A file that is always asked for under the same name: a browser keeps it, and asks whether it is still the same.
 const ASKED: &str = "no-cache";
-/// A file whose directory says what is in it: a browser that has it does not ask.
+/// A file in a directory with the hash of all files as its name: a browser that has it does not ask.
 const KEPT: &str = "max-age=31536000, immutable";
 
 fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(called, known.collect());
     }
 
-    /// Values of entities become text nodes. The policy of the page forbids the rest too, in browsers that know it.
+    /// Values of entities become text nodes. In browsers that know it, the policy of the page also forbids the rest.
     #[test]
     fn no_script_makes_html_or_code_of_a_text() {
         for (path, text) in scripts() {

@@ -1,4 +1,4 @@
-//! What the beginning of a file looks like, before it is imported.
+//! The beginning of a file, as it is shown before an import.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,10 +19,10 @@ const SHOWN: usize = 10;
 const LENGTH: usize = 120;
 /// The most bytes of values that are shown, beside those of the first row.
 const SHOWN_BYTES: usize = 256 * 1024;
-/// The most columns that are told, beside the keys, and the length of their names. An entity has 252 properties.
+/// The most columns of a preview, beside the keys, and the length of their names. An entity has 252 properties.
 const COLUMNS: usize = 1000;
 const NAME: usize = 255;
-/// What may stand between the fields of CSV, if nobody says it.
+/// The possible separators of CSV, if the call names none.
 const DELIMITERS: [char; 4] = [',', ';', '\t', '|'];
 
 /// Where a file begins.
@@ -73,10 +73,10 @@ struct Column {
 }
 
 impl PreviewRequest {
-    /// Reads the first rows. An import says what is wrong with later ones.
+    /// Reads the first rows. An import reports errors of later ones.
     ///
     /// # Errors
-    /// A text whose first row is none.
+    /// The first row of the text is none.
     pub fn read(&self) -> Result<Preview, Problem> {
         let form = self.form();
         let mut preview = Preview {
@@ -181,8 +181,8 @@ impl Preview {
         Ok(())
     }
 
-    /// Returns the index of a column, which becomes the last one if there is none of that name; `None` for the column of a type, and if
-    /// there are too many.
+    /// Returns the index of a column, and adds the column if there is none of that name. `None` for the column of a
+    /// type, and if there are too many columns.
     fn column(&mut self, name: &str) -> Option<usize> {
         if name.is_empty() || typed(name).is_some() || name.starts_with("odata.") {
             return None;
@@ -219,7 +219,7 @@ impl Preview {
             let Some(index) = self.column(name) else { continue };
             let text = field.text();
             if let (Some(column), Some(text)) = (self.columns.get_mut(index), &text) {
-                // Numbers and booleans of JSON have a type, and so has what has one beside it.
+                // Numbers and booleans of JSON have a type, and so has a value with a type beside it.
                 let is_text = match field {
                     Field::Text(_) => true,
                     Field::Json(raw) => raw.get().starts_with('"'),

@@ -34,7 +34,7 @@ export function takeToken() {
     fragment.delete('token');
     const rest = fragment.toString();
     history.replaceState(null, '', location.pathname + (rest ? `#${rest}` : ''));
-    // Another one cannot stand in a header.
+    // A token with other characters cannot be in a header.
     untried = /^[!-~]+$/.test(token) ? token : '';
   }
   return token !== null;
@@ -103,7 +103,7 @@ async function post(/** @type {string} */ path, /** @type {Record<string, unknow
   return answer;
 }
 
-// What is shown later asks anew.
+// Later views ask anew.
 addEventListener('hashchange', () => begun.clear());
 
 /**
@@ -138,7 +138,7 @@ export class Scope {
     }
   }
 
-  /** Does the same for a call whose answer is shown, unless the part has begun another scope. */
+  /** Makes a call that writes, as `step` does, and returns the answer unless the part has begun another scope. */
   async change(/** @type {string} */ name, /** @type {Record<string, unknown>} */ parameters = {}) {
     const answer = await this.step(name, parameters);
     this.signal.throwIfAborted();
@@ -146,11 +146,12 @@ export class Scope {
   }
 
   /** Begins a scope of the panel for the same route, unless this one has ended: a replaced view does nothing. */
-  forPanel() {
+  async forPanel() {
     this.signal.throwIfAborted();
-    if (panel.guard && !panel.guard()) {
+    if (!await panel.isFree()) {
       throw new DOMException('The panel stays', 'AbortError');
     }
+    this.signal.throwIfAborted();
     return panel.begin(this.route);
   }
 
@@ -182,15 +183,24 @@ export class Part {
   #last = new AbortController();
   #outer;
   /**
-   * Returns whether what the part shows may go. If not, it asks for it.
+   * Returns whether changes in the part would be lost, and asks whether they may be.
    *
-   * @type {(() => boolean) | null}
+   * @type {{holds: () => boolean, ask: () => Promise<boolean>} | null}
    */
   guard = null;
 
   /** @param {AbortSignal} [outer] of the scope that has shown this part, and ends it */
   constructor(outer) {
     this.#outer = outer;
+  }
+
+  get isGuarded() {
+    return this.guard?.holds() ?? false;
+  }
+
+  /** Returns whether the part may show something else, and asks if something would be lost. */
+  async isFree() {
+    return !this.isGuarded || this.guard?.ask();
   }
 
   /** Ends the last scope. */

@@ -1,4 +1,4 @@
-// One value of an entity, edited at its cell. It is saved with the ETag of what was read, so a conflict is one of the whole entity.
+// A value of an entity, edited at its cell. It is saved with the entity's ETag, so any change of that is a conflict.
 
 import { button, byId, element, form, shown } from './dom.js';
 import { Editor } from './editor.js';

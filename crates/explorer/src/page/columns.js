@@ -1,4 +1,4 @@
-// The columns of a table's grid: which are shown, in which order, and how wide. The browser keeps what a user has changed.
+// The columns of a table's grid: which are shown, in which order, and how wide. The browser keeps a user's changes.
 
 import { element } from './dom.js';
 import { icon } from './icons.js';
@@ -25,7 +25,7 @@ function kept(/** @type {unknown} */ one) {
   };
 }
 
-/** What a user wants of the columns of a table. */
+/** The columns of a table as a user wants them. */
 export class Columns {
   constructor(/** @type {string} */ account, /** @type {string} */ table) {
     const all = recall(KEY);
@@ -54,7 +54,7 @@ export class Columns {
     this.keep();
   }
 
-  /** Lets somebody drag the element of a column onto that of another, whose place it takes. The class `over` marks where it would go. */
+  /** Lets a user drag the element of a column to the place of another. The class `over` marks that place. */
   carry(/** @type {HTMLElement} */ made, /** @type {string} */ name, /** @type {() => string[]} */ names, /** @type {() => void} */ moved) {
     made.draggable = true;
     const mark = (/** @type {boolean} */ isOver) => made.classList.toggle('over', isOver);

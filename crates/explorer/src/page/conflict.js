@@ -1,5 +1,5 @@
-// A write after somebody else's change. A property that only they have changed stays theirs, and one that only you have
-// changed stays yours. If both have changed it, you choose. Then all of it is saved, with the ETag of their version.
+// A write after a change by another user. A property that only they have changed stays theirs, and one that only you
+// have changed stays yours. If both have changed it, you choose. Then all is saved, with the ETag of their version.
 
 import { Problem } from './api.js';
 import { button, byId, element, number, scrolled } from './dom.js';
@@ -10,7 +10,7 @@ import { done, guard, openPanel } from './panel.js';
 /** @typedef {(current: Entity, properties: Property[]) => void} Edit opens what is stored, with other properties */
 /** @typedef {Record<'was' | 'yours' | 'theirs', Property | undefined>} Versions */
 /**
- * A property that differs: the side that has changed it, and the side that is kept, null until somebody chooses.
+ * A property that differs: the side that has changed it, and the side that is kept, null until the user chooses.
  *
  * @typedef {Versions & {name: string, changed: 'yours' | 'theirs' | 'both', kept: 'yours' | 'theirs' | null}} Difference
  */
@@ -56,7 +56,7 @@ class Conflict {
     this.button = button('', () => this.save(), { class: 'primary' });
   }
 
-  /** The properties of what is stored, with what is kept of yours. What nobody has chosen yet is yours. */
+  /** The stored properties, with yours that are kept. A property without a choice is yours. */
   get properties() {
     const yours = this.differences.filter(({ kept }) => kept !== 'theirs');
     const rest = this.current.properties.filter(([name]) => !yours.some((one) => one.name === name));
@@ -88,7 +88,7 @@ class Conflict {
     }
   }
 
-  /** Says what the button would do. */
+  /** Names the action of the button. */
   tell() {
     const open = this.differences.filter(({ kept }) => kept === null).length;
     const yours = this.differences.filter(({ kept }) => kept === 'yours').length;
@@ -128,10 +128,10 @@ class Conflict {
   }
 }
 
-/** The longest value of a conflict that is shown whole, and what stands before the first difference of a longer one. */
+/** The longest value of a conflict that is shown whole, and the length before the first difference of a longer one. */
 const [WHOLE, BEFORE] = [160, 40];
 
-/** A value beside other versions of it. A long one is shown around its first difference, and whole when one asks. */
+/** A value beside its other versions. A long one is shown around its first difference, and whole on request. */
 function value(/** @type {Property | undefined} */ property, /** @type {string[]} */ all) {
   if (!property) {
     return element('span', { class: 'empty' }, '(absent)');

@@ -1,4 +1,4 @@
-// What belongs to a table beside its entities: property indexes, expiry, access policies; and the change feeds of the database.
+// The parts of a table beside its entities: property indexes, expiry, access policies; and the database's change feeds.
 
 import { Part, isAbort } from './api.js';
 import { paint, partsOfJson } from './colours.js';
@@ -12,7 +12,7 @@ import { field, here, textOf, valueOf } from './values.js';
 
 const again = () => go({});
 
-/** A part of a view, with what it is about. */
+/** A part of a view, with its title and a description. */
 function part(/** @type {string} */ title, /** @type {string} */ words, /** @type {import('./dom.js').Child[]} */ ...children) {
   return element('section', { class: 'card part' }, element('h2', {}, title), element('p', { class: 'quiet' }, words), ...children);
 }
@@ -73,7 +73,7 @@ export async function showDesign(/** @type {HTMLElement} */ main, /** @type {Sco
     }, { class: 'danger' })))));
 }
 
-/** What a policy can permit. */
+/** The permissions that a policy can have. */
 const RIGHTS = { r: 'Read', a: 'Add', u: 'Update', d: 'Delete' };
 
 /** @typedef {{Id: string, Start?: string | undefined, Expiry?: string | undefined, Permission?: string | undefined}} Policy */
@@ -182,7 +182,7 @@ export async function showChanges(/** @type {HTMLElement} */ main, /** @type {Sc
     element('span', { class: feed.walStatus ? 'badge' : 'badge slow' },
       `${feed.walStatus ?? 'its slot is gone'}${feed.isActive ? ', being read' : ''}`),
     element('span', {}, button('Look', () => look(feed), { class: 'ghost', 'aria-label': `Look at the changes of ${feed.name}` }),
-      canWrite && button('Drop', () => dropFeed(scope.forPanel(), feed), {
+      canWrite && button('Drop', async () => dropFeed(await scope.forPanel(), feed), {
         class: 'ghost danger', 'aria-label': `Drop the feed ${feed.name}` }))]))),
   canWrite && form(async () => {
     await scope.change('create_change_feed', { feed: feed.value, table });

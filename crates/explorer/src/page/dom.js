@@ -55,7 +55,7 @@ export function byId(/** @type {string} */ id) {
   return found;
 }
 
-/** A button. While what it does goes on, it does nothing else, but keeps the focus. */
+/** A button. While its action runs, a click does nothing, and the button keeps the focus. */
 export function button(/** @type {string} */ text, /** @type {() => unknown} */ action,
   /** @type {Record<string, unknown>} */ attributes = {}) {
   const made = element('button', { type: 'button', ...attributes }, text);
@@ -94,12 +94,12 @@ export function form(/** @type {() => unknown} */ submit, /** @type {Child[]} */
   return element('form', { onsubmit: send }, ...children);
 }
 
-/** A place for a table that may be wider than there is room. It scrolls by keyboard too. */
+/** A place for a table that may be wider than there is room. It also scrolls by keyboard. */
 export function scrolled(/** @type {string} */ label, /** @type {Child[]} */ ...children) {
   return element('div', { class: 'list', tabindex: '0', role: 'region', 'aria-label': label }, ...children);
 }
 
-/** A table for people. A head without a text is that of what one can do, and numbers stand at the right, below a head with a #. */
+/** A table for people. A column of actions has an empty head. Numbers are at the right, below a head with a #. */
 export function tableOf(/** @type {string[]} */ head, /** @type {(Node | string)[][]} */ rows) {
   const kind = (/** @type {number} */ column) => (head[column]?.startsWith('#') ? 'number' : head[column] ? '' : 'actions-of-row');
   return element('table', {},
@@ -152,7 +152,7 @@ export function say(/** @type {string} */ text) {
 }
 
 /**
- * Shows an error: the code of the service, its message, and what to do.
+ * Shows an error: the code of the service, its message, and its hint.
  *
  * @param {unknown} error
  * @param {() => unknown} [again] tries again. It is offered where that can help: a refused request is refused again.
@@ -169,8 +169,8 @@ export function shown(error, again) {
 }
 
 /**
- * Does something that can fail, and shows the error where it was asked for: in the panel or above the view. Where that place is gone,
- * it is the panel if one is open. What was aborted, because something else was asked for, is no error.
+ * Runs an action that can fail, and shows the error where the user asked for it: in the panel or above the view. If
+ * that place is gone, the panel shows it if one is open. An action that was aborted for another one is no error.
  *
  * @param {() => unknown} action
  * @param {Element} [asked] what the user has pressed
@@ -221,7 +221,7 @@ export function bytes(/** @type {number} */ count) {
   return `${count >= 10 || unit === 0 ? Math.round(count) : count.toFixed(1)} ${units[unit]}`;
 }
 
-/** A number with separators. A browser would take ten milliseconds to load what it knows of languages, before the first row. */
+/** A number with separators. A browser's own would take ten milliseconds to load, before the first row. */
 export function number(/** @type {number} */ count) {
   const [whole = '', part] = String(Math.round(count * 1000) / 1000).split('.');
   return whole.replaceAll(/\B(?=(?:\d{3})+$)/g, ',') + (part ? `.${part}` : '');

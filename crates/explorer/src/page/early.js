@@ -11,7 +11,7 @@ const begun = new Map();
     const body = JSON.stringify(parameters);
     const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` };
     const response = fetch(`/explorer/api${path}`, { method: 'POST', headers, body });
-    // Who asks for the answer gets the error.
+    // The call that takes the answer gets the error.
     response.catch(() => {});
     begun.set(path + body, { token, response });
   };

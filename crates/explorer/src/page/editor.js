@@ -1,5 +1,5 @@
 // The properties of an entity, as rows of names, types and values, and as JSON. The database checks them, so its rules
-// stand in one place; what is wrong is said at its field.
+// are in one place; a fault is shown at its field.
 
 import { Problem, isAbort } from './api.js';
 import { paint, partsOfJson } from './colours.js';
@@ -16,10 +16,10 @@ const COLOURED = 50_000;
 /** The pause after the last key before a value is checked, in milliseconds. */
 const PAUSE = 200;
 
-/** Members of JSON that are no properties. The service ignores them, so what somebody has typed would be gone. */
+/** Members of JSON that are no properties. The service ignores them, so a user's text would be lost. */
 const IGNORED = /^(?:PartitionKey|RowKey|Timestamp)$|^odata\.|@odata\./;
 
-/** How values are written, for somebody whose text is none. */
+/** How values are written, for a text that does not fit its type. */
 const FORMS = /** @type {Record<string, string>} */ ({
   'Edm.Int32': 'It is a whole number from −2147483648 to 2147483647.',
   'Edm.Int64': 'It is a whole number from −9223372036854775808 to 9223372036854775807.',
@@ -64,7 +64,7 @@ async function readProperties(/** @type {Scope} */ scope, /** @type {string} */ 
 
 let faults = 0;
 
-/** What is wrong with a field, said below it while one types. */
+/** The fault of a field, shown below it while the user types. */
 export class Fault {
   #turn = 0;
   #timer = 0;
@@ -93,7 +93,7 @@ export class Fault {
     }
   }
 
-  /** Checks the field, and shows what is wrong unless it has been checked again meanwhile. */
+  /** Checks the field, and shows its fault unless the field has been checked again meanwhile. */
   async check() {
     clearTimeout(this.#timer);
     this.#turn += 1;
@@ -105,7 +105,7 @@ export class Fault {
     }
   }
 
-  /** Checks it once one has stopped typing. Without an answer nobody knows, and a save asks again. */
+  /** Checks it when the user has stopped typing. Without an answer it shows no fault, and a save asks again. */
   later() {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.check().catch((error) => {
@@ -120,7 +120,7 @@ export class Fault {
   }
 }
 
-/** A property. One that is offered is stored once somebody has typed its value. */
+/** A property. One that is offered is stored as soon as the user has typed its value. */
 class Row {
   /**
    * @param {Editor} editor
@@ -224,7 +224,7 @@ class Row {
     }
   }
 
-  /** Returns what is wrong with the row. One that nobody has finished yet is not wrong before a save. */
+  /** Returns the fault of the row. Before a save, an unfinished row has none. */
   async find(isSaved = false) {
     const { state, property } = this;
     const [name, type, text] = property;
@@ -267,7 +267,7 @@ export class Editor {
     });
     this.paper = element('div', { class: 'paper', 'aria-hidden': 'true' });
     this.sheet = element('div', { class: 'sheet', hidden: true }, this.paper, this.text);
-    /** What the JSON says, as far as the database has read it. */
+    /** The properties of the JSON, as far as the database has read it. */
     this.read = { text: '', properties: /** @type {Property[]} */ ([]) };
     this.fault = new Fault(() => this.readJson(), () => [this.text]);
     this.text.addEventListener('input', () => {
@@ -293,7 +293,7 @@ export class Editor {
     return this.all.filter(({ state }) => state !== 'removed' && state !== 'offered');
   }
 
-  /** How many properties are added, changed or removed. Of JSON that nobody has read yet it is not known. */
+  /** How many properties are added, changed or removed. It is not known for JSON that the database has not read yet. */
   get changes() {
     if (!this.isJson) {
       return this.all.filter(({ state }) => state !== '' && state !== 'offered').length;
@@ -337,12 +337,12 @@ export class Editor {
     return row;
   }
 
-  /** What would be saved, in the payload form of the service. */
+  /** The properties to save, in the payload form of the service. */
   json() {
     return this.isJson ? this.text.value : payload(this.rows.map(({ property }) => property));
   }
 
-  /** Reads the JSON. Returns what is wrong with it. */
+  /** Reads the JSON. Returns its fault. */
   async readJson() {
     const text = this.text.value;
     const { properties, fault } = await readProperties(this.scope, text);
@@ -353,7 +353,7 @@ export class Editor {
     return fault;
   }
 
-  /** Returns whether all that would be saved can be. What cannot gets the focus. */
+  /** Returns whether all properties can be saved. The first one that cannot gets the focus. */
   async check() {
     const checked = this.isJson ? [this.fault] : this.all.map(({ fault }) => fault);
     await Promise.all(this.isJson ? [this.fault.check()] : this.all.map(async (row) => row.fault.show(await row.find(true))));
@@ -363,7 +363,7 @@ export class Editor {
     return !wrong;
   }
 
-  /** Returns what would be saved, value by value and as the service writes it, or null if it cannot be. */
+  /** Returns the properties to save, value by value and as the service writes them, or null if they cannot be saved. */
   async checked() {
     return await this.check() ? this.scope.call('read_properties', { properties: this.json() }) : null;
   }

@@ -1,4 +1,4 @@
-// What one does with entities and tables. A page is there before it is loaded.
+// The actions on entities and tables. A page is there before it is loaded.
 
 export { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities } from './bulk.js';
 export { editCell } from './cell.js';

@@ -1,4 +1,4 @@
-// The entities of a table: a filter, how it is executed, what one can do, and a page in a grid.
+// The entities of a table: a filter, how it is executed, the actions, and a page in a grid.
 
 import { Part, Problem, loaded } from './api.js';
 import { Columns, picker } from './columns.js';
@@ -26,8 +26,8 @@ const PAUSE = 200;
 const OFFERED = 8;
 
 /**
- * The last page, for what comes after it at the same place: until the new page is there the old one stays, and then it is scrolled
- * as the old one was.
+ * The last page, for the next one at the same place: the old page stays until the new one is there, and then that is
+ * scrolled as the old one was.
  *
  * @type {View | null}
  */
@@ -70,7 +70,7 @@ class View {
   /** Begins something in the panel. */
   async edit(/** @type {(edits: typeof import('./edits.js'), scope: Scope) => unknown} */ begin) {
     const edits = await loaded(import('./edits.js'));
-    return begin(edits, this.scope.forPanel());
+    return begin(edits, await this.scope.forPanel());
   }
 
   filterField() {
@@ -119,11 +119,11 @@ class View {
 
   // --- How the filter is executed ----------------------------------------------------------------------------------
 
-  /** Explains a filter. An error of the filter that runs is that of the page too, and is shown once. */
+  /** Explains a filter. An error of the filter that runs is also one of the page, and is shown once. */
   async explain(/** @type {string} */ filter, /** @type {boolean} */ isOfPage = false) {
     const scope = this.plan.begin({ ...this.scope.route, filter });
     if (filter === '') {
-      // There is nothing to say of a table as it is.
+      // There is nothing to explain about a table without a filter.
       this.explanation.replaceChildren();
       return;
     }
@@ -133,7 +133,7 @@ class View {
     }
   }
 
-  /** Shows an error of the filter below it, and where it is. A filter that somebody still types is only unfinished. */
+  /** Shows an error of the filter below it, and marks its place. A filter that is still typed is unfinished. */
   refuse(/** @type {Problem} */ problem, /** @type {string} */ text) {
     const { field, explanation } = this;
     if (document.activeElement === field.input && text !== this.scope.route.filter && isUnfinished(text, problem.message)) {
@@ -160,7 +160,7 @@ class View {
     if (!page) {
       return;
     }
-    // It stands above the rows, which do not move once they are there.
+    // It is above the rows, which do not move once they are there.
     await explained;
     scope.signal.throwIfAborted();
     noteReading(this.explanation, scope.route, page);
@@ -223,7 +223,8 @@ class View {
       filter: (condition) => go({ filter: and(field.filter, condition) }),
       ask: (name) => field.begin(and(field.filter, `${name} `)),
       arrange: () => this.showColumns(),
-      edit: (entity, name, type, cell) => closePanel() && this.edit((edits, panel) => edits.editCell(panel, entity, name, type, cell)),
+      edit: async (entity, name, type, cell) => (
+        await closePanel() && this.edit((edits, panel) => edits.editCell(panel, entity, name, type, cell))),
       whole: async ({ partitionKey, rowKey }, name) => {
         const entity = await scope.call('get_entity', { table, partitionKey, rowKey });
         return entity.properties.find((/** @type {[string]} */ [one]) => one === name)?.[2] ?? '';
@@ -290,7 +291,7 @@ class View {
   }
 }
 
-/** What the filter completes: all properties that were seen, with some of the values of the page. */
+/** The completions of the filter: all properties that were seen, with some of the values of the page. */
 function columnsOf(/** @type {Entity[]} */ entities, /** @type {Map<string, Set<string>>} */ types) {
   const values = /** @type {Map<string, Set<string>>} */ (new Map());
   const note = (/** @type {string} */ name, /** @type {string | null} */ value) => {

@@ -11,7 +11,7 @@ import { field, here, textOf } from './values.js';
 /** @import { Entity, Property, Scope } from './api.js' */
 
 /**
- * Where an entity stands in the page of entities.
+ * The place of an entity in the page of entities.
  *
  * @typedef {{at: number, count: number, open: (index: number) => Promise<void>}} Place
  */
@@ -25,8 +25,8 @@ export function insertEntity(/** @type {Scope} */ scope, /** @type {[name: strin
 export async function editEntity(/** @type {Scope} */ scope, /** @type {string} */ partitionKey, /** @type {string} */ rowKey,
   /** @type {boolean} */ canWrite, /** @type {Place} */ place) {
   const entity = await scope.call('get_entity', { table: scope.route.table, partitionKey, rowKey });
-  // Somebody may have typed meanwhile.
-  if (!panel.guard || panel.guard()) {
+  // The user may have typed meanwhile.
+  if (await panel.isFree()) {
     new Form(scope, 'Entity', entity, entity, canWrite);
     moveBetween(place);
   }
@@ -101,7 +101,7 @@ class Form {
     return this.editor.changes !== 0 || textOf(this.partitionKey.field) !== partitionKey || textOf(this.rowKey.field) !== rowKey;
   }
 
-  /** Says what the button would do. Without a change there is nothing to save. */
+  /** Names the action of the button. Without a change there is nothing to save. */
   tell() {
     const { changes, faults } = this.editor;
     this.submit.textContent = this.stored ? `Save${changes ? ` ${counted(changes, 'change')}` : ''}`
@@ -162,7 +162,7 @@ class Key {
   }
 }
 
-/** What the service says of an entity. */
+/** A fact about an entity from the service. */
 function meta(/** @type {string} */ name, /** @type {string} */ value, title = value) {
   return element('p', { class: 'meta' }, element('span', {}, name), element('code', { title }, value));
 }

@@ -1,4 +1,4 @@
-// How PostgreSQL would find the entities of a filter, as a picture: the key ranges on a line, and how much is read for what is found.
+// How PostgreSQL would find a filter's entities, as a picture: key ranges on a line, and the amounts read and found.
 
 import { Problem } from './api.js';
 import { paint, partsOfFilter } from './colours.js';
@@ -14,7 +14,7 @@ const RANGES = 8;
 /** A scan is worth an index if it has read so many rows for nothing. */
 const WASTE = 100;
 
-/** What the access classes mean. */
+/** The access classes in words. */
 const CLASSES = new Map([
   ['point query', 'reads what has just these keys'],
   ['row range scan', 'reads entities of one partition'],
@@ -30,7 +30,7 @@ function inWords(/** @type {Explained} */ { access, key_ranges: ranges }) {
   return access === 'row range scan' && keys.size > 1 ? `reads entities of ${number(keys.size)} partitions` : CLASSES.get(access) ?? '';
 }
 
-/** What the last page of entities has read. */
+/** The rows that the last page of entities has read. */
 let lately = { what: '', read: 0, returned: 0 };
 
 /** The page of a filter, without its position. */
@@ -72,7 +72,7 @@ export async function explain(/** @type {HTMLElement} */ where, /** @type {Scope
   }
 }
 
-/** Notes what a page has read, and shows it beside how its filter is executed. */
+/** Notes the rows that a page has read, and shows them beside how its filter is executed. */
 export function noteReading(/** @type {HTMLElement} */ where, /** @type {import('./route.js').Route} */ route,
   /** @type {{entities: unknown[], read: number | null}} */ { entities, read }) {
   lately = { what: pageOf(route), read: read ?? 0, returned: entities.length };
@@ -83,7 +83,7 @@ export function noteReading(/** @type {HTMLElement} */ where, /** @type {import(
 function showReading(where) {
   const [reading, advice] = [where.querySelector('.reading'), where.querySelector('.advice')];
   const isKnown = where.dataset['page'] === lately.what;
-  // What was read elsewhere, such as on another server, is not counted.
+  // Rows that were read elsewhere, such as on another server, are not counted.
   const isCounted = isKnown && lately.read >= lately.returned && lately.read > 0;
   if (reading && isCounted) {
     const { read, returned } = lately;

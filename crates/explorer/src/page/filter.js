@@ -1,4 +1,4 @@
-// The field of the filter: it completes what one types, marks where an error is, and knows earlier filters.
+// The field of the filter: it completes the typed text, marks the place of an error, and knows earlier filters.
 
 import { paint, partsOfFilter } from './colours.js';
 import { button, element } from './dom.js';
@@ -139,7 +139,7 @@ export class FilterField {
 
   // --- Completions -------------------------------------------------------------------------------------------------
 
-  /** Shows what can stand at the caret. */
+  /** Shows the texts that can be at the caret. */
   complete() {
     const caret = this.input.selectionStart ?? this.input.value.length;
     if (document.activeElement !== this.input || caret !== this.input.selectionEnd || /^\w/.test(this.input.value.slice(caret))) {
@@ -169,7 +169,7 @@ export class FilterField {
     }
     this.input.setAttribute('aria-expanded', 'true');
     place(this.list, this.input);
-    // Below what it completes.
+    // Below the text that it completes.
     this.marks.textContent = this.input.value.slice(0, from);
     const range = document.createRange();
     range.selectNodeContents(this.marks);

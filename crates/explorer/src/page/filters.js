@@ -1,4 +1,4 @@
-// What the text of a filter says: its tokens, what may come next, literals. This is no parser: the database reads filters, and decides.
+// The text of a filter: its tokens, its next token, literals. This is no parser: the database decides.
 
 /** @typedef {{kind: 'word' | 'literal' | '(' | ')' | 'other', text: string, start: number, end: number, isOpen: boolean}} Token */
 /** @typedef {{types: Set<string>, values: string[]}} Column the types of a property, without their prefix, and literals of values */
@@ -25,8 +25,8 @@ export function tokens(/** @type {string} */ text) {
 }
 
 /**
- * Returns what comes behind tokens: a comparison, an operator, what is compared, or `and` and `or`. The first token that cannot stand
- * where it stands is `wrong`.
+ * Returns the kind of token behind the list: a term, an operator, an operand, or a connective. The first token that
+ * cannot be in its place is `wrong`.
  */
 export function after(/** @type {Token[]} */ list) {
   /** @type {'term' | 'operator' | 'operand' | 'connective'} */
@@ -107,7 +107,7 @@ export function and(/** @type {string} */ filter, /** @type {string} */ conditio
 }
 
 /**
- * Returns what can stand at the caret, and where the part begins that it replaces.
+ * Returns the texts that can be at the caret, and where the part begins that they replace.
  *
  * @returns {{from: number, items: Completion[]}}
  */
@@ -138,7 +138,7 @@ export function completions(/** @type {string} */ text, /** @type {Map<string, C
   return { from: typed?.start ?? text.length, items: items.some((one) => one.text.toLowerCase() === begun) ? [] : items };
 }
 
-/** What a property can be compared with: values of the page, then the form of its types. */
+/** The operands for a property: values of the page, then the form of its types. */
 function operands(/** @type {Column | undefined} */ column) {
   const values = (column?.values ?? []).map((text) => ({ text, note: 'on this page' }));
   const ago = (/** @type {number} */ hours, /** @type {string} */ note) => ({
@@ -156,7 +156,7 @@ function operands(/** @type {Column | undefined} */ column) {
   return [...values, ...types.flatMap((type) => forms[type] ?? []).filter(({ text }) => !known.has(text))];
 }
 
-/** What a literal is, and what it is written as without its form. */
+/** The type of a literal, and its value without its form. */
 function read(/** @type {string} */ text) {
   const quoted = /^([A-Za-z]*)'(.*)'$/s.exec(text);
   if (quoted) {

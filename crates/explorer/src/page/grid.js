@@ -1,5 +1,5 @@
-// The grid of entities. Its head stands still, and so do the check boxes and the keys. Rows have one height, so that only those that can
-// be seen are elements: a thousand rows scroll as a hundred do. One cell at a time can be reached with Tab; arrows move from cell to cell.
+// The grid of entities. Its head, check boxes and keys do not scroll. Rows have one height, so only visible ones are
+// elements: a thousand rows scroll as a hundred do. Tab reaches one cell; arrows move from cell to cell.
 
 import { NARROWEST, WIDEST } from './columns.js';
 import { attempt, button, element, follow, number, say } from './dom.js';
@@ -13,13 +13,13 @@ import { openMenu } from './menu.js';
 
 /** Rows beyond those that can be seen: of the first ones there are few, so that they are soon there. */
 const [SPARE, FIRST_SPARE] = [16, 4];
-/** Widths of a column that nobody has changed, in pixels. */
+/** Widths of a column that the user has not changed, in pixels. */
 const [LEAST, MOST] = [72, 320];
 /** The column of the check boxes. */
 const CHECK = 36;
 const STEP = 16;
 
-/** The keys come first and the Timestamp last, whatever the order of the others. On a small window the keys leave room for these. */
+/** The keys come first and the Timestamp last. On a small window the keys leave room for the other columns. */
 const KEYS = [['PartitionKey', 'String'], ['RowKey', 'String'], ['Timestamp', 'DateTime']];
 const [SMALL, KEY_OF_SMALL] = [768, 96];
 
@@ -204,7 +204,7 @@ export class Grid {
       return made;
     }));
     this.table.style.width = `${total}px`;
-    // Where the keys stand still.
+    // The places of the keys, which do not scroll.
     const [check, key] = [this.offset && innerWidth > SMALL ? CHECK : 0, widths[this.offset] ?? 0];
     this.table.style.setProperty('--first', `${check}px`);
     this.table.style.setProperty('--second', `${check + key}px`);
@@ -406,7 +406,7 @@ export class Grid {
     }
   }
 
-  // --- What one does with rows and cells ---------------------------------------------------------------------------
+  // --- Actions on rows and cells -----------------------------------------------------------------------------------
 
   /** @param {number} index */
   async open(index) {
@@ -466,7 +466,7 @@ export class Grid {
     this.actions.choose(this.chosen);
   }
 
-  /** What can be done with a column. */
+  /** The actions on a column. */
   headMenu() {
     const column = this.columns[this.at.column - this.offset];
     const cell = this.cell();
@@ -497,7 +497,7 @@ export class Grid {
         this.layout.keep();
         arrange(0);
       } },
-      // The place where one looks for sorting.
+      // Users look here for sorting.
       null, { note: 'Rows are in the order of their keys. The service has no other order.' }]);
   }
 
@@ -571,7 +571,7 @@ export class Grid {
     }
   }
 
-  /** What can be done with a cell. */
+  /** The actions on a cell. */
   menu() {
     const cell = this.cell();
     const { row, column } = this.at;
@@ -600,7 +600,7 @@ export class Grid {
   }
 }
 
-/** What a cell of a key or of the Timestamp shows. */
+/** The text in a cell of a key or of the Timestamp. */
 function keyText(/** @type {Entity} */ { partitionKey, rowKey, timestamp }, /** @type {string} */ name) {
   return name === 'PartitionKey' ? partitionKey : name === 'RowKey' ? rowKey : moment(timestamp);
 }

@@ -1,4 +1,4 @@
-// The first page: how a program gets at the tables of an account, what is asked of them now, and all of them in a list.
+// The first page: how a program gets at the tables of an account, its requests now, and all tables in a list.
 
 import { button, bytes, element, number, say, shown, sortedTable } from './dom.js';
 import { icon } from './icons.js';
@@ -10,7 +10,7 @@ import { allTables, newTable } from './tables.js';
 /** @import { Scope } from './api.js' */
 /** @import { Table } from './tables.js' */
 
-/** What stands in a connection string for a key that only the gateway knows. */
+/** The text in a connection string for a key that only the gateway knows. */
 const UNKNOWN = 'KEY';
 /** The partitions beside the plots. */
 const HOT = 6;
@@ -25,7 +25,7 @@ export async function showHome(/** @type {HTMLElement} */ main, /** @type {Scope
         ? 'Make one, look at a small sample, or let your program make one.'
         : 'This explorer only reads. A program makes a table with the lines below.'),
       canWrite && element('div', { class: 'tools' },
-        button('New table', () => newTable(scope.forPanel()), { class: 'primary' }),
+        button('New table', async () => newTable(await scope.forPanel()), { class: 'primary' }),
         button('Load sample data', () => loadSample(scope)))),
     connect(account, known, true));
     return;

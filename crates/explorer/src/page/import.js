@@ -1,5 +1,5 @@
-// An import: what the beginning of a file looks like, which columns become the keys and the properties, and then the file part by part
-// as it is.
+// An import: a preview of the beginning of a file, the columns that become the keys and the properties, and then the
+// file part by part as it is.
 
 import { Problem } from './api.js';
 import { element, form, labelled, number, say, scrolled } from './dom.js';
@@ -21,7 +21,7 @@ const PART = 65_536;
 /** The most rows that a preview reads. */
 const ROWS = 1000;
 const FORMS = { lines: 'JSON lines', document: 'a JSON document', csv: 'CSV' };
-/** What people call the columns that are keys here. */
+/** Common names of columns that are keys here. */
 const KEYS = {
   PartitionKey: /^(?:partition_?key|pk|tenant|customer|account|country|region|category|group|type)(?:_?id)?$/i,
   RowKey: /^(?:row_?key|rk|id|_id|key|uuid|guid|code|number|name)$/i,
@@ -88,7 +88,7 @@ export function importEntities(scope) {
     const chosen = file.files?.[0];
     look.replaceChildren();
     looked = chosen ? preview(scope, chosen).then((found) => ({ found, mapping: showPreview(look, found) })) : null;
-    // An import says what is wrong. Until then nobody has asked.
+    // An import shows the error. Until then the user has not asked.
     looked?.catch(() => {});
   });
   const start = async () => {
@@ -152,7 +152,7 @@ async function importFile(/** @type {Scope} */ scope, /** @type {File} */ file,
   go({});
 }
 
-/** Shows the first rows, and asks for the keys if the columns have other names. Returns what tells the mapping. */
+/** Shows the first rows, and asks for the keys if the columns have other names. Returns the mapping's reader. */
 function showPreview(/** @type {HTMLElement} */ where, /** @type {Preview} */ found) {
   const { columns, rows, read, isWhole } = found;
   const head = element('h3', {}, `${FORMS[found.form]}${found.form === 'csv' && found.delimiter !== ',' ? ` with ${

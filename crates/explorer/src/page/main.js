@@ -34,7 +34,7 @@ const list = new Part();
 let known = null;
 /** The account whose tables are listed. */
 let listed = '';
-/** The address of what is shown. */
+/** The address of the shown view. */
 let place = '';
 /** Account, table and view of the last route. */
 let seen = '';
@@ -47,12 +47,17 @@ async function show() {
     listed = '';
     byId('view').replaceChildren();
   }
-  if (!closePanel()) {
-    // The address stays that of what is shown, until its changes are discarded.
+  if (panel.isGuarded) {
+    // The address stays that of the shown view, until its changes are discarded.
+    const next = route();
     history.replaceState(null, '', place);
     /** @type {HTMLSelectElement} */ (byId('account')).value = route().account;
+    if (await closePanel()) {
+      go(next);
+    }
     return;
   }
+  closePanel();
   place = location.hash || '#';
   const scope = view.begin(route());
   panel.leave();
@@ -148,10 +153,10 @@ const later = () => new Promise((resolve) => {
   setTimeout(resolve, 500);
 });
 
-/** Loads what was left out, so that it is there when somebody asks for it. */
+/** Loads the rest, so that it is there when the user asks for it. */
 function loadRest() {
   const views = [home, load, ...VIEWS.map(([, , , show]) => show)].map((show) => show());
-  // Who asks for one that is missing gets the error.
+  // Another import of a missing file gets the error.
   Promise.allSettled([import('./edits.js'), import('./keys.js'), ...views]);
 }
 
@@ -182,7 +187,7 @@ async function listTables() {
 const AGAIN = 2000;
 const waiting = new Part();
 
-/** Says that the gateway is away, and asks until it is back. What it gave before stays. */
+/** Says that the gateway is away, and asks until it is back. Its earlier answers stay. */
 async function waitForGateway() {
   const words = byId('away');
   document.body.classList.toggle('away', awaySince !== null);
@@ -225,7 +230,7 @@ addEventListener('gateway-away', waitForGateway);
 byId('keys-button').addEventListener('click', showKeys);
 addEventListener('keydown', (event) => {
   const isTyping = event.target instanceof HTMLElement && event.target.matches('input, textarea, select');
-  // Escape in an input method ends only what is composed.
+  // In an input method, Escape ends only the composition.
   if (event.key === 'Escape' && !event.isComposing) {
     if (document.body.classList.contains('with-tables')) {
       foldTables();

@@ -1,5 +1,5 @@
-// What the browser keeps for this origin beside the token: widths and orders of columns, filters, the size of a page. Nothing is kept
-// before a user has changed something.
+// The data that the browser keeps for this origin beside the token: widths and orders of columns, filters, the size of
+// a page. Nothing is kept before a user has changed something.
 
 const PREFIX = 'table-service-explorer-';
 

@@ -18,7 +18,7 @@ export function place(/** @type {HTMLElement} */ popover, /** @type {Element} */
   popover.style.left = `${Math.max(8, Math.min(beside.left, innerWidth - width - 8))}px`;
 }
 
-/** A popover whose content `fill` makes each time that it opens. Escape closes it alone, and not the panel. */
+/** A popover. `fill` makes its content each time that it opens. Escape closes it alone, and not the panel. */
 function popoverOf(/** @type {Record<string, unknown>} */ attributes, /** @type {Element} */ anchor,
   /** @type {() => (Node | false)[]} */ fill) {
   const popover = element('div', { class: 'menu', popover: 'auto', ...attributes });
@@ -114,7 +114,7 @@ export function openMenu(/** @type {HTMLElement} */ anchor, /** @type {string} *
   popover.showPopover();
 }
 
-/** A button that shows only an icon. Its label says what it does, and shows on hover. */
+/** A button that shows only an icon. Its label names the action, and shows on hover. */
 export function iconButton(/** @type {Icon} */ name, /** @type {string} */ label,
   /** @type {() => unknown} */ action = () => {}) {
   const made = button('', action, { class: 'ghost icon-only', 'aria-label': label, title: label });

@@ -15,6 +15,7 @@ export function openPanel(/** @type {string} */ title, /** @type {Child[]} */ ..
     cameFrom = document.activeElement;
   }
   part.guard = null;
+  withdraw();
   const heading = element('h2', { id: 'panel-title', tabindex: '-1' }, title);
   const close = button('', closePanel, { class: 'ghost icon-only', 'aria-label': 'Close', title: 'Close' });
   close.append(icon('close'));
@@ -32,7 +33,7 @@ let cameFrom = /** @type {Element | null} */ (null);
 // --- Its width -----------------------------------------------------------------------------------------------------
 
 const KEY = 'panel';
-/** What an arrow changes, in pixels. */
+/** The width that an arrow key adds or takes away, in pixels. */
 const STEP = 16;
 
 /** Gives the panel a width in pixels, or its own one. The style sheet knows the limits. */
@@ -68,16 +69,20 @@ grip.addEventListener('keydown', ({ key }) => {
 });
 setWidth(recall(KEY));
 
-/** Closes the panel, unless it has to ask first, and goes back to where it was opened from. Returns whether it is closed. */
-export function closePanel() {
+/**
+ * Closes the panel, and goes back to where it was opened from: at once, or if changes would be lost, after a question.
+ * Returns whether it is closed.
+ */
+export async function closePanel() {
   const panel = byId('panel');
   if (panel.hidden) {
     return true;
   }
-  if (part.guard && !part.guard()) {
+  if (part.isGuarded && !await part.isFree()) {
     return false;
   }
   part.guard = null;
+  withdraw();
   panel.hidden = true;
   panel.replaceChildren();
   document.body.classList.remove('with-panel');
@@ -106,67 +111,55 @@ export function confirm(/** @type {string} */ title, /** @type {string} */ yes, 
 
 // --- Questions -----------------------------------------------------------------------------------------------------
 
-/** Asks at the head of the panel. Returns whether it shall be done; the first answer is that it shall not. */
+/** Ends the question in the panel. */
+let withdraw = () => {};
+
+/**
+ * Asks at the head of the panel, and returns whether the answer is yes. The first button says no, and so does another
+ * question in its place.
+ */
 export function ask(/** @type {string} */ label, /** @type {string} */ words, /** @type {string} */ no, /** @type {string} */ yes) {
   const keep = element('button', { type: 'button' }, no);
   const go = element('button', { type: 'button', class: 'danger' }, yes);
   const question = element('div', { class: 'unsaved', role: 'alertdialog', 'aria-label': label },
     element('p', {}, words), element('div', { class: 'tools' }, keep, go));
-  byId('panel').querySelector('.unsaved')?.remove();
+  withdraw();
   byId('panel').querySelector('.panel-head')?.after(question);
   keep.focus();
   return new Promise((resolve) => {
     const answer = (/** @type {boolean} */ isYes) => {
+      withdraw = () => {};
       question.remove();
       byId('panel-title').focus();
       resolve(isYes);
     };
-    keep.addEventListener('click', () => answer(false));
+    withdraw = () => answer(false);
+    keep.addEventListener('click', withdraw);
     go.addEventListener('click', () => answer(true));
     question.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') {
         event.stopPropagation();
-        answer(false);
+        withdraw();
       }
     });
   });
 }
 
-/** What somebody has just pressed. It is pressed again when changes are discarded. */
-let pressed = /** @type {Element | null} */ (null);
-document.addEventListener('click', ({ target }) => {
-  const found = target instanceof Element ? target.closest('a, button') : null;
-  pressed = found;
-  setTimeout(() => {
-    pressed = pressed === found ? null : pressed;
-  }, 500);
-}, true);
-
 /** Lets the panel ask before changes are lost. */
 export function guard(/** @type {() => boolean} */ isChanged) {
-  part.guard = () => {
-    if (!isChanged()) {
-      return true;
-    }
-    const asked = pressed;
-    pressed = null;
-    ask('Unsaved changes', 'The entity has changes that are not saved.', 'Keep editing', 'Discard').then((isDiscarded) => {
-      if (isDiscarded) {
-        part.guard = null;
-        if (asked?.isConnected) {
-          /** @type {HTMLElement} */ (asked).click();
-        } else {
-          closePanel();
-        }
-      }
-    });
-    return false;
+  part.guard = {
+    holds: isChanged,
+    ask: async () => {
+      const isDiscarded = await ask('Unsaved changes', 'The entity has changes that are not saved.', 'Keep editing', 'Discard');
+      part.guard = isDiscarded ? null : part.guard;
+      return isDiscarded;
+    },
   };
 }
 
 addEventListener('beforeunload', (event) => {
   // A browser asks in its own words.
-  if (part.guard && !part.guard()) {
+  if (part.isGuarded) {
     event.preventDefault();
   }
 });

@@ -1,5 +1,5 @@
-// The partitions of a table: a bar for each PartitionKey, with its entities, bytes and requests. Nothing reads the whole table: keys are
-// found one look-up each, and a partition is read up to a page. What has more is estimated by PostgreSQL's statistics, if these name it.
+// The partitions of a table: a bar for each PartitionKey, with its entities, bytes and requests. The whole table is
+// never read: each key takes a look-up, and a partition is read up to a page. Statistics estimate larger ones.
 
 import { Problem, isAbort } from './api.js';
 import { button, bytes, element, number, shown, sortedTable } from './dom.js';

@@ -10,7 +10,7 @@ const INTERVAL = 2000;
 const MINUTE = 60_000;
 /** The times that a plot can show, in minutes. The longest is kept. */
 const SPANS = /** @type {const} */ ([2, 10, 60]);
-/** Between two readings of this distance nobody has looked, so no line is drawn. */
+/** Between readings so far apart no view has read, so no line is drawn. */
 const GAP = 3 * INTERVAL;
 /** The upper end of the last bucket of latencies, in seconds. */
 const LONGEST = 30;
@@ -20,7 +20,7 @@ const LONGEST = 30;
 /** @typedef {{time: number, requests: number, errors: number, buckets: Map<number, number>, tables: Map<string, number>}} Reading */
 /** @typedef {{time: number, value: number | null}} Point */
 
-/** What was read lately, whichever view has asked for it. */
+/** The latest readings, of all views. */
 const readings = /** @type {Reading[]} */ ([]);
 
 /** The time that plots show, in minutes. */
@@ -115,7 +115,7 @@ function totals(samples) {
 
 const keyOf = (/** @type {string} */ account, /** @type {string} */ table) => `${account} ${table.toLowerCase()}`;
 
-/** What has happened between a reading and an earlier one, a second; null if nobody has looked for a time in between. */
+/** A reading, an earlier one, and rates a second between them; null if they are too far apart. */
 function between(/** @type {number} */ index, steps = 1) {
   const [before, now] = [readings[Math.max(0, index - steps)], readings[index]];
   if (!before || !now || before === now || now.time - before.time > steps * GAP) {
@@ -131,7 +131,7 @@ function lately(/** @type {number} */ minutes) {
   return [...readings.keys()].filter((index) => index > 0 && end - (readings[index]?.time ?? 0) <= minutes * MINUTE);
 }
 
-/** The requests of the last seconds, so that what is shown does not flicker. */
+/** The requests of the last seconds, so that the shown number does not flicker. */
 const SMOOTH = 5;
 
 /** The requests a second of a table: now, and as a curve. */

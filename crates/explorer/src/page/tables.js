@@ -25,7 +25,7 @@ export async function showTables(/** @type {HTMLElement} */ list, /** @type {Sco
   narrow();
   list.replaceChildren(
     element('div', { class: 'top' }, element('h2', {}, 'Tables'),
-      canWrite && iconButton('plus', 'New table', () => newTable(scope.forPanel()))),
+      canWrite && iconButton('plus', 'New table', async () => newTable(await scope.forPanel()))),
     search,
     element('ul', {}, ...items.map(({ item }) => item)),
     tables.length === 0 ? element('p', { class: 'quiet' }, 'There are no tables.') : '');
@@ -57,7 +57,7 @@ export async function allTables(scope) {
 
 /** @param {Table} table */
 function item(table) {
-  // PostgreSQL estimates the number when it analyses the table. Nobody asks for the size while a lock would keep us waiting.
+  // PostgreSQL estimates the number when it analyses the table. The size is not asked for while a lock is in its way.
   const count = table.estimate === null ? '' : `${table.estimate === 0 ? '' : '≈ '}${number(table.estimate)} · `;
   const size = table.bytes === null ? 'size unknown' : bytes(table.bytes);
   return element('li', {}, element('a', {

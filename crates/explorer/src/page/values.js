@@ -1,5 +1,5 @@
-// Values as people edit them: a text is the truth, and beside it stands what suits its type: a switch, a date and a time, bytes as hex
-// or as a text, JSON as a tree.
+// Values as people edit them: a text is the truth, and beside it is a control for its type: a switch, a date and a
+// time, bytes as hex or as a text, JSON as a tree.
 
 import { element } from './dom.js';
 import { icon } from './icons.js';
@@ -37,13 +37,13 @@ export function textOf(/** @type {HTMLTextAreaElement} */ made) {
   return made.value === original.replaceAll(/\r\n?/g, '\n') ? original : made.value.replaceAll('\n', end);
 }
 
-/** Gives a field another text, as if somebody had typed it. */
+/** Gives a field another text, as if the user had typed it. */
 function type(/** @type {HTMLTextAreaElement} */ made, /** @type {string} */ text) {
   made.value = text;
   made.dispatchEvent(new Event('input', { bubbles: true }));
 }
 
-/** What stands around the field of a value: it depends on the type, and is made anew when the type changes. */
+/** The controls around the field of a value. They depend on the type, and are made anew when the type changes. */
 export function valueOf(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ edm, /** @type {string} */ label) {
   truth.hidden = false;
   truth.removeAttribute('aria-invalid');
@@ -139,7 +139,7 @@ function base64Of(bytes) {
   return btoa(text);
 }
 
-/** Ways to show and to write bytes. Each returns null of what it cannot. */
+/** Ways to show and to write bytes. Each returns null for bytes or texts that it cannot show or read. */
 const FORMS = {
   Base64: {
     show: base64Of,
