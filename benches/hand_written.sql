@@ -1,5 +1,5 @@
 -- The yardstick: the same entities in a jsonb table, as one writes it by hand for speed. The statements that run on it are in
--- src/work.rs, beside ours.
+-- src/operation.rs, beside ours.
 
 CREATE TABLE hand (
     partition_key text COLLATE "C",

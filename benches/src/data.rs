@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 
 use crate::Error;
 
-/// The hand-written side: what a PostgreSQL engineer would create for the same data.
+/// The hand-written side: the schema that a PostgreSQL engineer would create for the same data.
 pub const HAND_WRITTEN: &str = include_str!("../hand_written.sql");
 
 /// The number of partitions of the loaded data.
@@ -57,7 +57,7 @@ impl Data {
         partition * size + random.random_range(0..=size.saturating_sub(rest))
     }
 
-    /// Fills a table, whose columns are the four of an entity, in random key order.
+    /// Fills a table that has the four columns of an entity, in random key order.
     pub async fn load(&self, client: &Client, table: &str, properties: &str) -> Result<(), Error> {
         let sql = format!(
             "SELECT setseed(0.5);

@@ -10,7 +10,7 @@ use crate::Error;
 /// Counts the instructions of a process of a server under callgrind, which writes them to a file after each statement.
 pub struct Instructions {
     directory: PathBuf,
-    /// What the names of the process's files begin with.
+    /// The beginning of the names of the process's files.
     prefix: String,
 }
 

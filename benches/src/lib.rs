@@ -1,11 +1,11 @@
-//! What the measuring programs share: sessions, load, and the printed results.
+//! The common parts of the measuring programs: sessions, load, and the printed results.
 
 pub mod data;
 pub mod instructions;
 pub mod load;
-pub mod mix;
 pub mod operation;
 pub mod plot;
+pub mod process;
 pub mod report;
 pub mod session;
 

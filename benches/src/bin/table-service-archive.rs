@@ -1,13 +1,14 @@
 //! An archive: its first base, how far it is behind under load, its size, and a restore.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use futures_util::TryStreamExt;
 use table_service_benches::Error;
 use table_service_benches::data::Data;
+use table_service_benches::process::Running;
 use table_service_benches::report::Spread;
 use table_service_benches::session::connect;
 use tokio::time::{interval, sleep};
@@ -46,7 +47,7 @@ async fn main() -> Result<(), Error> {
 }
 
 async fn measure(url: &str, client: &Client, archive: &Archive, entities: u64, seconds: u64) -> Result<(), Error> {
-    // What nobody can do faster: the server sends all rows.
+    // The shortest possible time: the server sends all rows.
     let began = Instant::now();
     let rows = client.copy_out("COPY table_service_data.\"Orders\" TO STDOUT").await?;
     rows.try_for_each(|_| async { Ok(()) }).await?;
@@ -99,7 +100,7 @@ async fn log_end(client: &Client) -> Result<i64, Error> {
     Ok(client.query_one(sql, &[]).await?.try_get(0)?)
 }
 
-/// How long after its commit a change is in the archive, and what that costs, at 1,000 writes a second.
+/// How long after its commit a change is in the archive, and the cost of that, at 1,000 writes a second.
 async fn follow(url: &str, client: &Client, archive: &Archive, seconds: u64) -> Result<(), Error> {
     let before = archive.last()?;
     let following = archive.start(&[&archive.keep(url)[..], &["--follow", "0.5"]].concat())?;
@@ -126,12 +127,13 @@ async fn follow(url: &str, client: &Client, archive: &Archive, seconds: u64) -> 
         times.push(marked.elapsed().as_secs_f64());
     }
     writing.abort();
-    let Spread { min, median, max } = Spread::of(times);
+    let times = Spread::of(times);
     println!(
-        "behind at 1000 writes a second: {min:.2}/{median:.2}/{max:.2} s   target 2: {}; {:.1} % of a processor   target 15; {} MiB",
-        if max < 2.0 { "met" } else { "missed" },
+        "behind at 1000 writes a second: {} s   target 2: {}; {:.1} % of a processor   target 15; {} MiB",
+        times.text(2, None),
+        if times.max < 2.0 { "met" } else { "missed" },
         (following.processor_seconds()? - spent) / began.elapsed().as_secs_f64() * 100.0,
-        following.peak_memory()? >> 20
+        following.peak_memory()?
     );
     Ok(())
 }
@@ -155,8 +157,7 @@ impl Archive {
     }
 
     fn start(&self, arguments: &[&str]) -> Result<Running, Error> {
-        let mut command = Command::new(&self.program);
-        Ok(Running(command.args(arguments).stdout(Stdio::null()).spawn()?))
+        Running::start(Command::new(&self.program).args(arguments))
     }
 
     /// Runs the program to its end.
@@ -199,11 +200,11 @@ impl Archive {
     }
 }
 
-/// What a run of the program has cost.
+/// The cost of a run of the program.
 struct Cost {
     seconds: f64,
     processor: f64,
-    /// In bytes.
+    /// In MiB.
     memory: u64,
 }
 
@@ -214,42 +215,7 @@ impl Cost {
             self.seconds,
             entities as f64 / self.seconds,
             self.processor,
-            self.memory >> 20
+            self.memory
         );
-    }
-}
-
-/// A program that ends with this.
-struct Running(Child);
-
-impl Running {
-    fn file(&self, name: &str) -> Result<String, Error> {
-        Ok(std::fs::read_to_string(
-            Path::new("/proc").join(self.0.id().to_string()).join(name),
-        )?)
-    }
-
-    fn peak_memory(&self) -> Result<u64, Error> {
-        let status = self.file("status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let number = line.and_then(|line| line.split_whitespace().next());
-        Ok(number.ok_or("the program has ended")?.parse::<u64>()? * 1024)
-    }
-
-    /// The time that it has had a processor.
-    fn processor_seconds(&self) -> Result<f64, Error> {
-        const TICKS: f64 = 100.0;
-        let stat = self.file("stat")?;
-        let after_name = stat.rsplit(')').next().unwrap_or_default();
-        let ticks = after_name.split_whitespace().skip(11).take(2);
-        let ticks = ticks.map(str::parse::<u32>).sum::<Result<u32, _>>()?;
-        Ok(f64::from(ticks) / TICKS)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

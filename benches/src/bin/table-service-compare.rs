@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::json;
 use table_service_benches::Error;
 use table_service_benches::data::{Data, HAND_WRITTEN, PARTITIONS};
-use table_service_benches::load::{self, Measured, Worker};
-use table_service_benches::mix::{Inserter, Partition};
+use table_service_benches::load::{Worker, rate};
 use table_service_benches::operation::{Operation, OperationWorker, Side};
 use table_service_benches::report::{Comparison, Spread};
 use table_service_benches::session::connect;
@@ -24,6 +23,9 @@ struct Arguments {
     /// How many entities are in the tables
     #[arg(long, default_value_t = 1_000_000)]
     entities: u64,
+    /// In how many partitions they are
+    #[arg(long, default_value_t = PARTITIONS)]
+    partitions: u64,
     /// How often each side is measured, in turn. Many short turns: what else the machine does then meets both sides
     #[arg(long, default_value_t = 100)]
     rounds: usize,
@@ -39,9 +41,6 @@ struct Arguments {
     /// Only these operations
     #[arg(long, value_delimiter = ',')]
     only: Vec<Operation>,
-    /// Instead, how many entities of 1 KiB go into one partition, beside the Table service's published targets
-    #[arg(long)]
-    service_targets: bool,
     /// Make the tables, and measure nothing
     #[arg(long)]
     make: bool,
@@ -70,8 +69,8 @@ impl Arguments {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let arguments = Arguments::parse();
-    let data = Data::new("Bench", arguments.entities, PARTITIONS);
-    let indexed = Data::new("Indexed", arguments.entities, PARTITIONS);
+    let data = Data::new("Bench", arguments.entities, arguments.partitions);
+    let indexed = Data::new("Indexed", arguments.entities, arguments.partitions);
     let control = connect(&arguments.database_url).await?;
     let version: String = control.query_one("SHOW server_version", &[]).await?.try_get(0)?;
     let buffers: String = control.query_one("SHOW shared_buffers", &[]).await?.try_get(0)?;
@@ -86,9 +85,6 @@ async fn main() -> Result<(), Error> {
     }
     println!(", {} rounds of {} s", arguments.rounds, arguments.seconds);
 
-    if arguments.service_targets {
-        return service_targets(&arguments, &control).await;
-    }
     control.batch_execute(HAND_WRITTEN).await?;
     data.load(&control, "hand", "jsonb").await?;
     data.create(&control).await?;
@@ -127,7 +123,9 @@ async fn main() -> Result<(), Error> {
         "postgresql": version, "shared_buffers": buffers, "processors": processors, "entities": data.entities,
         "rounds": arguments.rounds, "seconds": arguments.seconds, "results": results,
     });
-    write_json(&arguments, &document)?;
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, format!("{document:#}\n"))?;
+    }
     let missed = lines.iter().filter(|line| line.is_met() == Some(false)).count();
     println!(
         "{missed} of {} targets missed",
@@ -136,7 +134,7 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints what each operation costs the server in instructions.
+/// Prints the cost of each operation in instructions of the server.
 async fn count(arguments: &Arguments, directory: &Path, data: Data, indexed: Data) -> Result<(), Error> {
     println!(
         "{:<44} {:>12} {:>12}  {:>5}",
@@ -176,54 +174,6 @@ async fn instructions(
         worker.step().await?;
     }
     Ok(instructions.since_last_call()? as f64 / f64::from(times))
-}
-
-/// What the Table service promises: entities of 1 KiB a second into one partition, one by one, and as many in batches as its
-/// whole account takes.
-async fn service_targets(arguments: &Arguments, control: &Client) -> Result<(), Error> {
-    let partition = Partition {
-        table: "Bench".to_owned(),
-        partition_key: "one".to_owned(),
-        entities: 0,
-        size: 1024,
-    };
-    control
-        .execute("SELECT table_service.create_table($1)", &[&partition.table])
-        .await?;
-    let time = Duration::from_secs_f64(arguments.seconds.max(5.0));
-    println!(
-        "{:<52} {:>12} {:>10} {:>10}",
-        "entities of 1 KiB a second, one partition, durable", "ours", "target", "p99 ms"
-    );
-    let mut results = Vec::new();
-    for (title, target, clients, batch) in [
-        ("one by one, 1 client", 2000.0, 1, 1),
-        ("one by one, 8 clients", 2000.0, 8, 1),
-        ("batches of 100, 1 client", 20_000.0, 1, 100),
-        ("batches of 100, 4 clients", 20_000.0, 4, 100),
-    ] {
-        let mut inserters = Vec::new();
-        for _ in 0..clients {
-            inserters.push(Inserter::new(&arguments.database_url, partition.clone(), batch).await?);
-        }
-        load::run_all(&mut inserters, time / 4).await?;
-        let measured = load::run_all(&mut inserters, time).await?;
-        let rate = measured.entities_rate();
-        let verdict = if rate >= target { "met" } else { "missed" };
-        println!(
-            "{title:<52} {rate:>12.0} {target:>10.0} {:>10.2} {verdict}",
-            measured.within(0.99) as f64 / 1000.0
-        );
-        results.push(json!({ "work": title, "entities_per_second": rate, "target": target, "met": rate >= target }));
-    }
-    write_json(arguments, &json!({ "results": results }))
-}
-
-fn write_json(arguments: &Arguments, document: &Value) -> Result<(), Error> {
-    if let Some(path) = &arguments.json {
-        std::fs::write(path, format!("{document:#}\n"))?;
-    }
-    Ok(())
 }
 
 /// Creates the tables with property indexes, and compares the size of the indexes.
@@ -275,15 +225,15 @@ async fn compare(arguments: &Arguments, data: Data, operation: Operation, client
     let mut hand_written = workers(arguments, data, operation, Side::HandWritten, clients).await?;
     // Caches fill, and statements get their plans.
     let warm_up = time / 4;
-    load::run_all(&mut ours, warm_up).await?;
-    load::run_all(&mut hand_written, warm_up).await?;
+    rate(&mut ours, warm_up).await?;
+    rate(&mut hand_written, warm_up).await?;
     let (mut our_rates, mut hand_rates) = (Vec::new(), Vec::new());
     let start = Instant::now();
     for round in 0..arguments.rounds {
         if round > 0 && start.elapsed().as_secs_f64() > arguments.limit {
             break;
         }
-        // The second side runs on what the first has left behind: a larger table, dirty pages that are being written out.
+        // The second side runs on the remains of the first: a larger table, dirty pages that are being written out.
         let ours_first = round % 2 == 0;
         for ours_now in [ours_first, !ours_first] {
             let (side, rates) = if ours_now {
@@ -291,8 +241,7 @@ async fn compare(arguments: &Arguments, data: Data, operation: Operation, client
             } else {
                 (&mut hand_written, &mut hand_rates)
             };
-            let measured: Measured = load::run_all(side, time).await?;
-            rates.push(measured.rate());
+            rates.push(rate(side, time).await?);
         }
     }
     Ok(Comparison {

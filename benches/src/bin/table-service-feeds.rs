@@ -1,12 +1,13 @@
-//! What a change feed costs writers, what a poll of it costs, and how far a copy that follows it is behind.
+//! The cost of a change feed for writers, the cost of a poll of it, and how far a copy that follows it is behind.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use table_service_benches::Error;
+use table_service_benches::process::Running;
 use table_service_benches::report::Spread;
-use table_service_benches::session::{connect, timed};
+use table_service_benches::session::{Side, connect, ratios};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_postgres::Client;
@@ -57,19 +58,9 @@ async fn main() -> Result<(), Error> {
 
     println!("writes with a feed to writes without: min/median/max");
     for (name, sql) in WRITES {
-        let mut ratios = Vec::new();
-        for round in 0..rounds {
-            let mut seconds = [0.0; 2];
-            for (table, seconds) in ["Plain", "Fed"].iter().zip(&mut seconds) {
-                let sql = sql.replace("TABLE", table).replace("ROUND", &round.to_string());
-                *seconds = timed(&client, &sql).await?;
-            }
-            let [plain, fed] = seconds;
-            ratios.push(plain / fed);
-        }
-        let Spread { min, median, max } = Spread::of(ratios);
-        let verdict = if median >= 0.97 { "met" } else { "missed" };
-        println!("  {name:<36} {min:.2}/{median:.2}/{max:.2}   target 0.97: {verdict}");
+        let sides = ["Plain", "Fed"].map(|table| Side::of(table, sql));
+        let ratios = ratios(&client, rounds, &sides, Some(0.97)).await?;
+        println!("  {name:<36} {}", ratios.concat());
     }
     settle(&client).await?;
 
@@ -100,8 +91,7 @@ async fn main() -> Result<(), Error> {
             let changes = drain(&client).await?;
             rates.push(changes as f64 / began.elapsed().as_secs_f64());
         }
-        let Spread { min, median, max } = Spread::of(rates);
-        println!("  {transactions:>8} in {name:<24} {min:.0}/{median:.0}/{max:.0}");
+        println!("  {transactions:>8} in {name:<24} {}", Spread::of(rates).text(0, None));
     }
     client
         .batch_execute("SELECT table_service.drop_change_feed('bench')")
@@ -124,8 +114,8 @@ async fn drain(client: &Client) -> Result<u64, Error> {
     }
 }
 
-/// Confirms all changes, and lets PostgreSQL note from where it has to read: it reads again what was written since it last noted which
-/// transactions run, which it does every 15 seconds and at a checkpoint.
+/// Confirms all changes, and lets PostgreSQL note from where it has to read: it reads the log again since it last noted
+/// which transactions run, which it does every 15 seconds and at a checkpoint.
 async fn settle(client: &Client) -> Result<(), Error> {
     drain(client).await?;
     client.batch_execute("CHECKPOINT").await?;
@@ -158,11 +148,8 @@ async fn polls(url: &str, client: &Client, rate: u64, rounds: usize, name: &str)
         times.push(began.elapsed().as_secs_f64() * 1000.0);
     }
     writer.abort();
-    let Spread { min, median, max } = Spread::of(times);
-    println!(
-        "  {name:<36} {min:.1}/{median:.1}/{max:.1}   {}",
-        changes / rounds as u64
-    );
+    let times = Spread::of(times).text(1, None);
+    println!("  {name:<36} {times}   {}", changes / rounds as u64);
     Ok(())
 }
 
@@ -182,16 +169,6 @@ async fn write_at(url: &str, rate: u64) -> Result<JoinHandle<()>, Error> {
     }))
 }
 
-/// A copy that follows, which ends with this.
-struct Following(Child);
-
-impl Drop for Following {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// How long after its commit a change is in the target of a copy that follows, at 1,000 writes a second.
 async fn follow(url: &str, client: &Client, program: &str, rounds: usize) -> Result<(), Error> {
     client.batch_execute("CREATE DATABASE followed").await?;
@@ -200,18 +177,8 @@ async fn follow(url: &str, client: &Client, program: &str, rounds: usize) -> Res
     let target = connect(&target_url).await?;
     target.batch_execute("CREATE EXTENSION table_service").await?;
     let mut copying = Command::new(program);
-    copying.args([
-        "--from",
-        url,
-        "--to",
-        &target_url,
-        "--on-conflict",
-        "replace",
-        "--follow",
-        "0",
-        "--quiet",
-    ]);
-    let _following = Following(copying.stdout(Stdio::null()).spawn()?);
+    copying.args(["--from", url, "--to", &target_url, "--quiet"]);
+    let _following = Running::start(copying.args(["--on-conflict", "replace", "--follow", "0"]))?;
     let writer = write_at(url, 1_000).await?;
     let mut times = Vec::new();
     for round in 0..=rounds * 10 {
@@ -222,7 +189,7 @@ async fn follow(url: &str, client: &Client, program: &str, rounds: usize) -> Res
         let is_there =
             "SELECT count(*) FROM table_service.query_entities('Fed', 'PartitionKey eq ''marker''') WHERE row_key = $1";
         loop {
-            // The first one waits for the copy of what there was.
+            // The first one waits for the copy of the earlier entities.
             match target.query_one(is_there, &[&marker]).await {
                 Ok(row) if row.try_get::<_, i64>(0)? > 0 => break,
                 _ if began.elapsed() > Duration::from_secs(300) => return Err("the copy does not follow".into()),
@@ -234,7 +201,7 @@ async fn follow(url: &str, client: &Client, program: &str, rounds: usize) -> Res
         }
     }
     writer.abort();
-    let Spread { min, median, max } = Spread::of(times);
-    println!("lag of --follow at 1000 writes a second: milliseconds, {min:.0}/{median:.0}/{max:.0}");
+    let times = Spread::of(times).text(0, None);
+    println!("lag of --follow at 1000 writes a second: milliseconds, {times}");
     Ok(())
 }

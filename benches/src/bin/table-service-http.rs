@@ -14,6 +14,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use raw_http::{ACCOUNT, Answer, Client, Incoming};
 use serde_json::json;
+use table_service_benches::process::processor_seconds;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -55,6 +56,13 @@ struct Server {
     process: Option<u32>,
 }
 
+impl Server {
+    /// The CPU time that its process has used.
+    fn cpu_seconds(&self) -> Option<f64> {
+        processor_seconds(self.process?).ok()
+    }
+}
+
 fn server(text: &str) -> Result<Server, String> {
     let (name, rest) = text.split_once('=').ok_or("it is NAME=HOST:PORT[,PID]")?;
     let (address, process) = match rest.split_once(',') {
@@ -66,16 +74,6 @@ fn server(text: &str) -> Result<Server, String> {
         address: address.to_owned(),
         process,
     })
-}
-
-/// The CPU time that a process has used, in seconds (proc(5)).
-fn cpu_seconds(process: u32) -> Option<f64> {
-    /// The unit of these times, which Linux has fixed for programs.
-    const PER_SECOND: f64 = 100.0;
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let mut fields = fields.split(' ').skip(11).map(|field| field.parse::<f64>().ok());
-    Some((fields.next()?? + fields.next()??) / PER_SECOND)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -90,16 +88,6 @@ enum Operation {
 }
 
 impl Operation {
-    const ALL: [Operation; 7] = [
-        Operation::Get,
-        Operation::Find,
-        Operation::Page,
-        Operation::Insert,
-        Operation::Replace,
-        Operation::Merge,
-        Operation::Batch,
-    ];
-
     fn name(self) -> &'static str {
         match self {
             Operation::Insert => "insert",
@@ -195,7 +183,7 @@ async fn batch(connection: &mut Connection, table: &str, partition: &str, number
     assert!(!answer.text().contains("odata.error\""), "{}", answer.text());
 }
 
-/// What one connection does until `end`; the microseconds of each request.
+/// Sends the requests of one connection until `end`; notes the microseconds of each.
 async fn run(
     address: &str,
     table: &str,
@@ -269,11 +257,11 @@ async fn create_index(url: &str, table: &str) -> Result<(), table_service_benche
     Ok(())
 }
 
-/// Waits, for a few seconds, until no server works for itself: azurite stores what it has taken some time later.
+/// Waits some seconds at most until no server works for itself: azurite stores entities some time after they came.
 async fn settle(servers: &[Server]) {
     /// How long they are watched at a time.
     const WHILE: Duration = Duration::from_millis(200);
-    let cpu = || -> f64 { servers.iter().filter_map(|server| cpu_seconds(server.process?)).sum() };
+    let cpu = || -> f64 { servers.iter().filter_map(Server::cpu_seconds).sum() };
     for _ in 0..25 {
         let before = cpu();
         tokio::time::sleep(WHILE).await;
@@ -299,8 +287,7 @@ async fn measure(
     round: usize,
     seconds: f64,
 ) -> Figure {
-    let cpu = || server.process.and_then(cpu_seconds);
-    let cpu_before = cpu();
+    let cpu_before = server.cpu_seconds();
     let begin = Instant::now();
     let end = begin + Duration::from_secs_f64(seconds);
     let times = RefCell::new(Histogram::<u64>::new(3).unwrap());
@@ -315,7 +302,8 @@ async fn measure(
         rate: times.len() as f64 / begin.elapsed().as_secs_f64(),
         median: times.value_at_quantile(0.5) as f64 / 1000.0,
         p99: times.value_at_quantile(0.99) as f64 / 1000.0,
-        cpu: cpu()
+        cpu: server
+            .cpu_seconds()
             .zip(cpu_before)
             .map(|(after, before)| (after - before) * 1e6 / times.len() as f64),
     }
@@ -339,14 +327,13 @@ async fn main() {
         let created = create_index(url, &format!("{table}Found")).await;
         created.expect("the index is created");
     }
-    let operations = if options.work.is_empty() {
-        Operation::ALL.to_vec()
-    } else {
-        options.work
+    let operations = match options.work.as_slice() {
+        [] => Operation::value_variants(),
+        chosen => chosen,
     };
     let mut figures: BTreeMap<(Operation, usize, usize), Vec<Figure>> = BTreeMap::new();
-    // One operation after the other, reads first: what writes leave behind is not counted for reads.
-    for operation in operations {
+    // One operation after the other, reads first: the work that writes leave behind is not counted for reads.
+    for &operation in operations {
         for round in 0..options.rounds {
             for &connections in &options.connections {
                 for (index, server) in servers.iter().enumerate() {

@@ -1,19 +1,13 @@
-//! What property indexes cost the queries that gain nothing from them: the same query on the same entities with indexes and
-//! without, in turn, by the processor time of the server process, or by its instructions, which do not vary. The worst may
-//! take 1.2 times as long with them.
+//! The cost of property indexes for queries that gain nothing from them: the same query on the same entities with
+//! indexes and without, by the instructions of the server process. The worst may take 1.2 times as many with them.
 
-use std::cell::Cell;
-use std::fs;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use serde_json::{Value, json};
 use table_service_benches::Error;
 use table_service_benches::instructions::Instructions;
-use table_service_benches::report::Spread;
 use table_service_benches::session::connect;
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::Client;
 
 #[derive(Parser)]
 #[command(args_override_self = true)]
@@ -22,39 +16,34 @@ struct Arguments {
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     database_url: String,
     /// How many entities each table has
-    #[arg(long, default_value_t = 200_000)]
+    #[arg(long, default_value_t = 50_000)]
     entities: u64,
-    /// How often each side is measured, in turn
-    #[arg(long, default_value_t = 7)]
-    rounds: usize,
-    /// How long, in milliseconds of processor time, each time at least
-    #[arg(long, default_value_t = 20)]
-    milliseconds: u64,
     /// Only filters that contain this text
     #[arg(long, default_value = "")]
     only: String,
     /// Only entities that are asked for in these ways
     #[arg(long, value_delimiter = ',')]
     way: Vec<Way>,
-    /// Only tables with their entities in this order
+    /// The order of the entities in the tables
     #[arg(long)]
-    order: Option<Order>,
-    /// Only tables with these statistics
+    order: Order,
+    /// The statistics of the tables
     #[arg(long)]
-    statistics: Option<Statistics>,
+    statistics: Statistics,
     /// Make the tables, and measure nothing
-    #[arg(long, requires_all = ["order", "statistics"])]
+    #[arg(long)]
     make: bool,
-    /// Count instructions instead of time, in tables that are made. The server runs under callgrind, which writes to this
-    /// directory
-    #[arg(long, value_name = "DIRECTORY", requires_all = ["order", "statistics"], conflicts_with = "make")]
+    /// Count in tables that are made. The server runs under callgrind, which writes to this directory
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        required_unless_present = "make",
+        conflicts_with = "make"
+    )]
     callgrind: Option<PathBuf>,
     /// The ratio that is good enough
     #[arg(long, default_value_t = 1.2)]
     limit: f64,
-    /// A file for the results as JSON
-    #[arg(long)]
-    json: Option<PathBuf>,
 }
 
 /// The order of the entities in the table.
@@ -64,7 +53,7 @@ enum Order {
     Random,
 }
 
-/// What the planner knows of the table and its indexes.
+/// The planner's knowledge of the table and its indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Statistics {
     Fresh,
@@ -84,8 +73,6 @@ enum Way {
 }
 
 impl Way {
-    const ALL: [Way; 4] = [Way::Page, Way::Whole, Way::Matches, Way::Limited];
-
     fn sql(self, table: &str, filter: &str) -> String {
         let filter = filter.replace('\'', "''");
         match self {
@@ -177,7 +164,7 @@ fn filters(entities: u64) -> Vec<String> {
 async fn main() -> Result<(), Error> {
     let arguments = Arguments::parse();
     let client = connect(&arguments.database_url).await?;
-    // Their time would not be that of this server process.
+    // Their work would not be counted for this server process.
     client
         .batch_execute("SET max_parallel_workers_per_gather = 0; SET jit = off")
         .await?;
@@ -185,74 +172,39 @@ async fn main() -> Result<(), Error> {
     client
         .batch_execute("SET table_service.page_time_limit = '60s'")
         .await?;
-    let (meter, measured, unit) = match &arguments.callgrind {
-        None => {
-            let clock = Clock {
-                pid: client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?,
-                start: Instant::now(),
-                last: Cell::default(),
-            };
-            (Meter::Time(clock), "milliseconds of processor time", "ms")
-        }
-        Some(directory) => {
-            let instructions = Instructions::of(&client, directory.clone()).await?;
-            (Meter::Instructions(instructions), "thousand instructions", "K")
-        }
+    let (entities, order, statistics) = (arguments.entities, arguments.order, arguments.statistics);
+    let Some(directory) = arguments.callgrind else {
+        return make(&client, entities, order, statistics).await;
     };
-    if !arguments.make {
-        println!(
-            "{} entities, {measured} with property indexes / without",
-            arguments.entities
-        );
-    }
-    let (mut results, mut beyond) = (Vec::new(), 0);
-    for order in [Order::OfKeys, Order::Random] {
-        for statistics in [Statistics::Fresh, Statistics::Stale, Statistics::None] {
-            if arguments.order.is_some_and(|only| only != order)
-                || arguments.statistics.is_some_and(|only| only != statistics)
-            {
+    let instructions = Instructions::of(&client, directory).await?;
+    println!("{entities} entities, thousand instructions with property indexes / without");
+    let (mut count, mut beyond) = (0, 0);
+    for filter in filters(entities) {
+        if !filter.contains(&arguments.only) {
+            continue;
+        }
+        for &way in Way::value_variants() {
+            if !arguments.way.is_empty() && !arguments.way.contains(&way) {
                 continue;
             }
-            if arguments.callgrind.is_none() {
-                make(&client, arguments.entities, order, statistics).await?;
+            // These test each entity for each key range, which takes minutes.
+            if matches!(way, Way::Matches | Way::Limited) && filter.len() > LONG_FILTER {
+                continue;
             }
-            if arguments.make {
-                return Ok(());
-            }
-            for filter in filters(arguments.entities) {
-                if !filter.contains(&arguments.only) {
-                    continue;
-                }
-                for way in Way::ALL {
-                    if !arguments.way.is_empty() && !arguments.way.contains(&way) {
-                        continue;
-                    }
-                    // These test each entity for each key range, which takes minutes.
-                    if matches!(way, Way::Matches | Way::Limited) && filter.len() > LONG_FILTER {
-                        continue;
-                    }
-                    let [with, without] = compare(&arguments, &client, &meter, way, &filter).await?;
-                    let ratio = with / without;
-                    let is_beyond = ratio > arguments.limit && with - without > meter.planning();
-                    let verdict = if is_beyond { "  beyond the limit" } else { "" };
-                    beyond += usize::from(is_beyond);
-                    let case = format!("{order:?}, {statistics:?} statistics, {way:?}");
-                    let shown = shortened(&filter);
-                    println!("{ratio:>6.2}  {with:>10.3} {unit} {without:>10.3} {unit}  {case:<36}  {shown}{verdict}");
-                    results.push(json!({ "case": case, "filter": filter, "with": with, "without": without }));
-                }
-            }
+            let [with, without] = compare(&client, &instructions, way, &filter).await?;
+            let ratio = with / without;
+            let is_beyond = ratio > arguments.limit && with - without > PLANNING;
+            let verdict = if is_beyond { "  beyond the limit" } else { "" };
+            (count, beyond) = (count + 1, beyond + usize::from(is_beyond));
+            let case = format!("{order:?}, {statistics:?} statistics, {way:?}");
+            let shown = shortened(&filter);
+            println!("{ratio:>6.2}  {with:>10.3} K {without:>10.3} K  {case:<36}  {shown}{verdict}");
         }
     }
     println!(
-        "{beyond} of {} take more than {} times as long, and {} {unit} longer",
-        results.len(),
-        arguments.limit,
-        meter.planning()
+        "{beyond} of {count} take more than {} times as many, and {PLANNING} K more",
+        arguments.limit
     );
-    if let Some(path) = &arguments.json {
-        fs::write(path, format!("{:#}\n", Value::from(results)))?;
-    }
     Ok(())
 }
 
@@ -316,7 +268,7 @@ async fn make(client: &Client, entities: u64, order: Order, statistics: Statisti
                 statements.extend(index(analysing));
                 statements.push(format!("ANALYZE {relation}"));
                 statements.push(fill(first, entities - 1));
-                // Indexes that grew entry by entry are not as dense as new ones, which is not what is measured.
+                // Indexes that grew entry by entry are not as dense as new ones, and this difference is not measured.
                 statements.push(format!("REINDEX TABLE {relation}"));
             }
             Statistics::None => {
@@ -332,107 +284,34 @@ async fn make(client: &Client, entities: u64, order: Order, statistics: Statisti
     Ok(())
 }
 
-/// Thousands of instructions. What the first run of such a statement takes more than the second, to plan it, is less than a
-/// hundredth.
+/// Thousands of instructions. The first run of such a statement takes less than a hundredth more than the second, to
+/// plan it.
 const LONG: f64 = 50_000.0;
+/// Thousands of instructions that planning a statement may take more, because there are indexes to choose from. It shows in the shortest ones.
+const PLANNING: f64 = 1000.0;
 
-/// Returns what a query takes with indexes and without.
-async fn compare(
-    arguments: &Arguments,
-    client: &Client,
-    meter: &Meter,
-    way: Way,
-    filter: &str,
-) -> Result<[f64; 2], Error> {
-    let mut statements = Vec::new();
-    let (mut counts, mut first) = ([0; 2], [0.0; 2]);
-    for ((table, count), first) in ["With", "Without"].into_iter().zip(&mut counts).zip(&mut first) {
+/// Returns the thousands of instructions that a query takes with indexes and without.
+async fn compare(client: &Client, instructions: &Instructions, way: Way, filter: &str) -> Result<[f64; 2], Error> {
+    let run = async |table| {
         let statement = client.prepare(&way.sql(table, filter)).await?;
-        meter.since_last_call()?;
-        *count = client.query_one(&statement, &[]).await?.try_get::<_, i64>(0)?;
-        *first = meter.since_last_call()?;
-        statements.push(statement);
-    }
-    if counts[0] != counts[1] {
-        return Err(format!("{way:?} {}: {counts:?} entities", shortened(filter)).into());
-    }
-    if matches!(meter, Meter::Instructions { .. }) && first.iter().all(|&taken| taken >= LONG) {
-        return Ok(first);
-    }
-    let once = meter.measure(client, &statements, 1).await?;
-    let Meter::Time(_) = meter else {
-        return Ok(once);
-    };
-    let least = once.iter().copied().fold(f64::INFINITY, f64::min);
-    let repeats = (arguments.milliseconds as f64 / least.max(0.01))
-        .ceil()
-        .clamp(1.0, 1000.0) as u32;
-    let mut rounds = [Vec::new(), Vec::new()];
-    for _ in 0..arguments.rounds {
-        let round = meter.measure(client, &statements, repeats).await?;
-        for (sides, side) in rounds.iter_mut().zip(round) {
-            sides.push(side);
-        }
-    }
-    Ok(rounds.map(|side| Spread::of(side).median))
-}
-
-/// Measures a server process.
-enum Meter {
-    /// Milliseconds of its processor time.
-    Time(Clock),
-    /// Thousands of instructions.
-    Instructions(Instructions),
-}
-
-impl Meter {
-    /// What it may take longer to plan a statement, because there are indexes to choose from. It shows in the shortest ones.
-    fn planning(&self) -> f64 {
-        match self {
-            Meter::Time(_) => 0.25,
-            Meter::Instructions(_) => 1000.0,
-        }
-    }
-
-    /// Runs each statement so often, and returns what one run takes.
-    async fn measure(&self, client: &Client, statements: &[Statement], repeats: u32) -> Result<[f64; 2], Error> {
         let mut taken = [0.0; 2];
-        for (statement, taken) in statements.iter().zip(&mut taken) {
-            self.since_last_call()?;
-            for _ in 0..repeats {
-                client.query_one(statement, &[]).await?;
+        let mut count = 0;
+        for taken in &mut taken {
+            instructions.since_last_call()?;
+            count = client.query_one(&statement, &[]).await?.try_get::<_, i64>(0)?;
+            *taken = instructions.since_last_call()? as f64 / 1e3;
+            if *taken >= LONG {
+                break;
             }
-            *taken = self.since_last_call()? / f64::from(repeats);
         }
-        Ok(taken)
+        // A long statement runs once.
+        let [first, second] = taken;
+        Ok::<_, Error>((count, if first >= LONG { first } else { second }))
+    };
+    let (with, without) = (run("With").await?, run("Without").await?);
+    if with.0 != without.0 {
+        let shown = shortened(filter);
+        return Err(format!("{way:?} {shown}: {} and {} entities", with.0, without.0).into());
     }
-
-    fn since_last_call(&self) -> Result<f64, Error> {
-        match self {
-            Meter::Time(clock) => Ok(clock.since_last_call()),
-            Meter::Instructions(instructions) => Ok(instructions.since_last_call()? as f64 / 1e3),
-        }
-    }
-}
-
-/// The processor time of a server process, or the time of day if the system does not tell it.
-struct Clock {
-    pid: i32,
-    start: Instant,
-    last: Cell<f64>,
-}
-
-impl Clock {
-    fn since_last_call(&self) -> f64 {
-        let now = self
-            .processor_time()
-            .unwrap_or_else(|| self.start.elapsed().as_secs_f64() * 1e3);
-        now - self.last.replace(now)
-    }
-
-    fn processor_time(&self) -> Option<f64> {
-        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).ok()?;
-        let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
-        Some(nanoseconds as f64 / 1e6)
-    }
+    Ok([with.1, without.1])
 }
