@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Debian packages of the last commit into target/packages, and the emulator's packages for Python and
-# Node.js. It installs what it needs, and says how long each step has taken.
+# Node.js. It installs the tools that it needs, and says how long each step has taken.
 #
 #   build.sh [MAJOR ...]   for these majors of PostgreSQL; by default for all that this machine has: Debian's, and those that
 #                          `make setup PG=MAJOR` has built
@@ -21,7 +21,7 @@ die() {
   printf 'build.sh: %s\n' "$*" >&2
   exit 1
 }
-# step WHAT: what comes next, after how long the step before has taken.
+# step WHAT: prints how long the step before has taken, and the next one.
 step=
 step() {
   if [[ -n $step ]]; then printf '   %d:%02d  %s\n' $(((SECONDS - begun) / 60)) $(((SECONDS - begun) % 60)) "$step"; fi
@@ -82,28 +82,50 @@ maintainer="${DEBFULLNAME:-The table_service developers} <${DEBEMAIL:-table-serv
 export SOURCE_DATE_EPOCH
 SOURCE_DATE_EPOCH=$(git -C "$project" log -1 --format=%ct)
 
-# build ARGUMENT...: with Debian's flags of the compiler, and the same bytes wherever the source, Cargo's crates and
-# what they generate are.
+# build ARGUMENT...: for packages with Debian's flags of the compiler. The bytes do not depend on the directories of the
+# source, of Cargo's crates and of generated files.
 build() {
   (
-    eval "$(dpkg-buildflags --export=sh)"
+    if [[ $want == packages ]]; then
+      eval "$(dpkg-buildflags --export=sh)"
+    else
+      # The allocator would have debug information at its highest level.
+      export CFLAGS=-g0
+    fi
     export RUSTFLAGS="--remap-path-prefix=$source=. --remap-path-prefix=$BUILD=/build --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
     CARGO_TARGET_DIR=$BUILD/programs cargo build --profile "$profile" --locked "$@"
   )
 }
-# extension MAJOR PG_CONFIG NAME: the library, as $BUILD/NAME/table_service.so.
+# extension MAJOR PG_CONFIG NAME [ARGUMENT...]: the library, as $BUILD/NAME/table_service.so. The install script is the
+# committed one, so nothing in the library describes its objects.
 extension() {
-  PGRX_PG_CONFIG_PATH=$2 build -p table_service --lib --no-default-features --features "pg$1"
+  PGRX_PG_CONFIG_PATH=$2 build -p table_service --lib --no-default-features --features "pg$1,pgrx/no-schema-generation" "${@:4}"
   install -D -m 644 "$PROGRAMS/libtable_service.so" "$BUILD/$3/table_service.so"
 }
-programs=(table_service_emulator)
-if [[ $want == packages ]]; then programs+=(table_service_gateway table_service_copy); fi
-step "Programs: ${programs[*]}"
-build "${programs[@]/#/--package=}"
-for major in "${majors[@]}"; do
-  step "The extension for PostgreSQL $major"
-  extension "$major" "$(pg_config_of "$major")" "$major"
-done
+postgresql() {
+  step "The PostgreSQL of the wheel and the npm package"
+  POSTGRESQL=$(packaging/postgresql.sh "$@")
+  export POSTGRESQL
+}
+if [[ $want == emulator ]]; then
+  postgresql -O1
+  step "The emulator and the extension"
+  # Together they take less time: crates that both need are built once.
+  extension 18 "$POSTGRESQL/bin/pg_config" bundle -p table_service_emulator --bins
+else
+  programs=(table_service_emulator table_service_gateway table_service_copy)
+  step "Programs: ${programs[*]}"
+  build "${programs[@]/#/--package=}"
+  for major in "${majors[@]}"; do
+    step "The extension for PostgreSQL $major"
+    extension "$major" "$(pg_config_of "$major")" "$major"
+  done
+  if [[ $bundled == yes ]]; then
+    postgresql
+    step "The extension for it"
+    extension 18 "$POSTGRESQL/bin/pg_config" bundle
+  fi
+fi
 
 if [[ $want == packages ]]; then
   step "Debian's packages"
@@ -145,11 +167,6 @@ if [[ $want == packages ]]; then
   done
 fi
 if [[ $bundled == yes ]]; then
-  step "The PostgreSQL of the wheel and the npm package"
-  POSTGRESQL=$(packaging/postgresql.sh)
-  export POSTGRESQL
-  step "The extension for it"
-  extension 18 "$POSTGRESQL/bin/pg_config" bundle
   step "The wheel and the npm package"
   packaging/bundle.sh
 fi

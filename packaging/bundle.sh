@@ -18,7 +18,7 @@ die() {
   exit 1
 }
 
-# --- What both packages have: bin and share -------------------------------------------------------------------------
+# --- The parts of both packages: bin and share ----------------------------------------------------------------------
 
 tree=$packages/bundle
 rm -rf "$tree"
@@ -40,7 +40,7 @@ cat "$postgresql/COPYRIGHT" packaging/emulator/postgresql-parts.txt >"$own/licen
 number=$("$own/bin/postgres" --version | grep -o '[0-9][0-9.]*' | head -n 1)
 python3 packaging/bill.py "$own/sbom.cdx.json" "$own/licences/crates" table_service_emulator table_service "postgresql=$number"
 
-# What the names of the packages promise.
+# The names of the packages promise this C library.
 needed=$(find "$tree" -type f -perm -100 -exec objdump -T {} + | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
 [[ $(printf '%s\n' "GLIBC_$glibc" "$needed" | sort -V | tail -n 1) == "GLIBC_$glibc" ]] || die "the programs need $needed, later than $glibc"
 others=$(find "$tree" -type f -perm -100 -exec objdump -p {} + | awk '$1 == "NEEDED" {print $2}' | sort -u |

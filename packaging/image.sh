@@ -5,7 +5,7 @@
 #   image.sh [RELEASE]     Debian's release (default: the one of this machine)
 #
 #   target/packages/table-service-emulator.tar   the emulator
-#   target/packages/table-service-azurite.tar    the same in the place of azurite's image
+#   target/packages/table-service-azurite.tar    the same, as a replacement for azurite's image
 #   target/packages/table-service.tar            PostgreSQL with the extension, and the gateway
 set -euo pipefail
 
@@ -79,7 +79,7 @@ image() {
 files=()
 # Compose files for azurite's image keep the tables in /data, and their health checks call nc.
 directories=(/data)
-# What starts azurite's image names its program.
+# Commands that start azurite's image name its program.
 links=(table-service-emulator:/usr/bin/azurite table-service-emulator:/usr/bin/azurite-table)
 include=netcat-openbsd
 # As azurite or azurite-table it would take a free port for operators, and the current directory for its tables.

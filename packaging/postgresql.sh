@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Builds the PostgreSQL that the emulator brings along in its packages for Python and Node.js, and prints where it is. It asks nothing
-# of the system that it runs on but the C library, and finds its files from wherever it stands.
+# Builds the PostgreSQL that the emulator brings along in its packages for Python and Node.js, and prints where it is.
+# It needs only the C library of the system that it runs on, and finds its files in any directory.
 #
-#   postgresql.sh     into a directory of the cache, once
+#   postgresql.sh [-O1]   into a directory of the cache, once; -O1 takes less time to build, and is not for releases
 #
-# The source is Debian's, as for `make setup`. packaging/build.sh calls this when what it takes is installed.
+# The source is Debian's, as for `make setup`. packaging/build.sh calls this when the build tools are installed.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 major=18
-tree=$cache/emulator-pg$major
-work=$cache/build-emulator-pg$major
-log=$cache/build-emulator-pg$major.log
+tree=$cache/emulator-pg$major${1:-}
+work=$cache/build-emulator-pg$major${1:-}
+log=$work.log
 say() { echo "$*" >&2; }
 die() {
   printf 'postgresql.sh: %s\n' "$1" >&2
@@ -27,7 +27,7 @@ die() {
 parts=(src/backend src/backend/snowball src/backend/replication/pgoutput src/pl/plpgsql/src src/interfaces/libpq src/bin/initdb src/bin/pg_config
   src/timezone src/include)
 # Another set of options is another build.
-options=(--prefix="$tree" --without-icu --without-readline --without-zlib --without-llvm --disable-rpath CFLAGS='-O2'
+options=(--prefix="$tree" --without-icu --without-readline --without-zlib --without-llvm --disable-rpath CFLAGS="${1:--O2}"
   "LDFLAGS_EX=-Wl,-rpath,'\$\$ORIGIN/../lib'")
 stamp=$(printf '%s\n' "${options[@]}" "${parts[@]}" | sha256sum | cut -c1-16)
 mkdir -p "$cache"

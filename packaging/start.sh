@@ -24,7 +24,7 @@ socket=/run/postgresql
 # Part of the image, not of the data.
 settings=/usr/share/table-service
 
-# What an image before 0.3.0 has made.
+# An image before 0.3.0 has put the data here.
 if [[ -e $volume/PG_VERSION ]]; then data=$volume; fi
 
 # Only when the data are complete, they get their name.
@@ -33,7 +33,7 @@ if [[ ! -e $data ]]; then
   "$programs/initdb" --pgdata="$data.unfinished" --username=postgres --auth=peer --encoding=UTF8 --locale=C.UTF-8 >/dev/null
   mv "$data.unfinished" "$data"
 fi
-# What a container that was killed has left. In this one no server runs yet.
+# A container that was killed leaves this file. In this one no server runs yet.
 rm -f "$data/postmaster.pid"
 "$programs/postgres" -D "$data" -c listen_addresses= -c port=5432 -c unix_socket_directories="$socket" -c unix_socket_permissions=0700 \
   -c hba_file="$settings/pg_hba.conf" -c ident_file="$settings/pg_ident.conf" &

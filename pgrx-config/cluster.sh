@@ -3,8 +3,8 @@
 #
 #   cluster.sh start DIR [NAME=VALUE ...]  makes a cluster in DIR if it is new, starts it, writes how to connect to DIR/env
 #                                          and to standard output; NAME=VALUE are server settings for this run. With
-#                                          listen_addresses=127.0.0.1 it listens there too, on a free port (PGPORT in DIR/env)
-#   cluster.sh again DIR                   starts it once more with the settings of its last run, such as after a crash
+#                                          listen_addresses=127.0.0.1 it also listens there (free PGPORT in DIR/env)
+#   cluster.sh again DIR                   starts it once more with the settings of its last run, as after a crash
 #   cluster.sh stop DIR                    stops the server and removes DIR
 #   cluster.sh crash DIR                   kills the server and its processes as a power cut would; the next start recovers. A line
 #                                          FROM TO of DIR/killed says which bytes of DIR/log came from processes that were killed
@@ -101,7 +101,7 @@ init() {
   { cat "$settings" && echo "include_if_exists = 'run.conf'"; } | as_server tee -a "$data/postgresql.conf" >/dev/null
 }
 
-# Starts the server with the settings in run.conf. It outlives us, so it must not keep what the caller has open (locks, pipes).
+# Starts the server with the settings in run.conf. It outlives us, so it must not keep the caller's locks and pipes.
 launch() {
   local program=() options
   if [[ -n ${VALGRIND:-} ]]; then
@@ -185,7 +185,7 @@ stop() {
   if pid=$(postmaster); then
     as_server "$PGBIN/pg_ctl" stop -s -D "$data" -m fast -t 60 ||
       as_server "$PGBIN/pg_ctl" stop -s -D "$data" -m immediate -t 60
-    # valgrind writes what it has found after that.
+    # valgrind writes its findings after that.
     ended "$pid" || true
   fi
   if [[ ${KEEP:-} != 1 ]]; then

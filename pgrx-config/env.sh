@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Source this, with a PostgreSQL major or with PG set, to work by hand with what setup.sh prepared:
+# Source this, with a PostgreSQL major or with PG set, to work by hand with the tools that setup.sh prepared:
 #   . pgrx-config/env.sh 15
 # It changes only the environment.
 
@@ -20,7 +20,7 @@ cd "$_there" || return 1
 
 export PG=${PG:-$default_pg}
 check_pg "$PG" || return 1
-# CHECKED=1 stands for a PostgreSQL that looks for faults: built with assertions, with caches that keep nothing that nobody
+# CHECKED=1 means a PostgreSQL that looks for faults: built with assertions, with caches that keep nothing that nobody
 # holds, and for valgrind. Its extension is built apart.
 checked=${CHECKED:+-checked}
 if [[ -n $checked ]]; then export CARGO_TARGET_DIR=$_project/target/checked; fi

@@ -29,7 +29,7 @@ headers=$("$target" --includedir-server)
 echo "Building the extension for $version"
 profile=${PROFILE:-release}
 PGRX_PG_CONFIG_PATH=$target cargo build --profile "$profile" --lib --bins -p table_service ${ALSO:+-p "$ALSO"} \
-  --no-default-features --features "pg$PG"
+  --no-default-features --features "pg$PG,pgrx/no-schema-generation"
 
 libraries=$("$target" --pkglibdir)
 extensions=$("$target" --sharedir)/extension

@@ -4,7 +4,7 @@
 #   release.sh VERSION [PG]   prints the directory that has table_service.so (for PostgreSQL PG), table-service-gateway and
 #                             table_service--VERSION.sql
 #
-# What was built stays in the cache. sql/releases/commits says which commit a version is.
+# The builds stay in the cache. sql/releases/commits says which commit a version is.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -33,7 +33,7 @@ if [[ ! -e $built/.complete ]]; then
   rm -rf "$built" "$releases/source"
   mkdir -p "$built" "$releases/source"
   git archive "$commit" | tar x -C "$releases/source"
-  # In the profile of the tests. All versions share what they have in common.
+  # In the profile of the tests. All versions share their common parts.
   (
     cd "$releases/source"
     PGRX_PG_CONFIG_PATH=$PG_CONFIG CARGO_TARGET_DIR=$releases/target \

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Provides everything to build, run and test the extension with one PostgreSQL major. Run it as often as you like:
-# it does only what is missing, and keeps all of it in one directory of its own (see versions.sh).
+# Provides everything to build, run and test the extension with one PostgreSQL major. Run it as often as you like: it
+# does only the missing work, and keeps its results in one directory of its own (see versions.sh).
 #
 #   setup.sh [PG]     the build tools, cargo-pgrx, and a private PostgreSQL PG
 #   setup.sh PG run   the same without cargo-pgrx, which only the tests need
 #   setup.sh tools    the build tools, for `make install` into a server of yours
-#   setup.sh packages what `make packages` needs: the build tools, Debian's tools for packages, and the headers of a PostgreSQL
-#   setup.sh emulator what `make emulator` needs
-#   setup.sh images   what makes container images of the packages
+#   setup.sh packages the needs of `make packages`: build tools, Debian's tools for packages, and PostgreSQL's headers
+#   setup.sh emulator the needs of `make emulator`
+#   setup.sh images   the tools that make container images of the packages
 #   setup.sh arm64    qemu, and the tools that make a system with compilers for arm64
-#   setup.sh rust     a compiler and a linker, for what needs no PostgreSQL
+#   setup.sh rust     a compiler and a linker, for work that needs no PostgreSQL
 #   setup.sh sdks     Python and Node.js, which the tests with the Azure SDKs run in
 #   setup.sh browser  Node.js and Chromium, which the tests of the explorer run in
 #
@@ -19,7 +19,7 @@
 #
 # With CHECK=1 it changes nothing: it prints the Debian packages that are missing, one a line, and fails if there are any.
 #
-# It may be interrupted anywhere, by SIGKILL too: the next run goes on from there.
+# It may be interrupted anywhere, also by SIGKILL: the next run goes on from there.
 set -euo pipefail
 umask 022
 
@@ -27,7 +27,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 want=${1:-$PG}
-# Who builds and installs by hand has no use for cargo-pgrx.
+# A build and an installation by hand do not need cargo-pgrx.
 cargo_pgrx_is_used=yes
 if [[ ${2:-} == run || ! $want =~ ^[0-9]+$ ]]; then cargo_pgrx_is_used=no; fi
 [[ $want =~ ^(tools|packages|emulator|images|arm64|sdks|browser|rust)$ ]] || check_pg "$want"
@@ -39,7 +39,7 @@ die() {
   exit 1
 }
 has() { command -v "$1" >/dev/null; }
-# need PROGRAM...: prints those that are missing, whose packages have their names.
+# need PROGRAM...: prints the missing ones. Their packages have the same names.
 need() {
   local program
   for program; do has "$program" || echo "$program"; done
@@ -75,7 +75,7 @@ apt_offers() { [[ $(apt-cache policy "$1" 2>/dev/null) == *Candidate:\ [0-9]* ]]
 # Whether this release of Debian has the major, also before apt has read an index.
 release_has() { [[ -n ${source_suite[$1]:-} && $(. /etc/os-release && echo "${VERSION_CODENAME:-}") == "${source_suite[$1]}" ]]; }
 
-# Sets `headers` to the major whose headers `make packages` lacks: that of this release, if there are none of any.
+# Sets `headers` to the major whose headers `make packages` lacks: the major of this release, if there are none of any.
 choose_headers() {
   local major
   headers=
@@ -129,7 +129,7 @@ updated=no
 apt_update() {
   [[ $may_be_root == yes && $updated == no && ${CHECK:-} != 1 ]] || return 0
   say "Fetching the package index"
-  # One unreachable source among several must not stop us: what counts is whether the packages are there.
+  # One unreachable source among several must not stop us: only the packages count.
   "${as_root[@]}" apt-get update -qq 9>&- || true
   updated=yes
 }
@@ -137,7 +137,7 @@ apt_update() {
 compiles() { echo 'int main(void) { return 0; }' | cc -x c -o "$cache/compiled" - 2>/dev/null && rm -f "$cache/compiled"; }
 has_header() { [[ -e /usr/include/$1 ]] || compgen -G "/usr/include/*/$1" >/dev/null; }
 
-# What bindgen loads. (libclang-cpp, which clang itself brings, is another library.)
+# The library that bindgen loads. (libclang-cpp, which clang itself brings, is another library.)
 has_libclang() {
   local directory
   [[ -z ${LIBCLANG_PATH:-} ]] || return 0
@@ -151,7 +151,7 @@ has_cargo_pgrx() { [[ $(cargo-pgrx pgrx --version 2>/dev/null) == "cargo-pgrx $c
 
 has_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 
-# Only the tests with the SDKs need these. A Node.js that is too old does to fetch a newer one.
+# Only the tests with the SDKs need these. A Node.js that is too old can fetch a newer one.
 missing_runtimes() {
   has_venv || echo python3-venv
   has node || echo nodejs
@@ -240,7 +240,7 @@ forbid_clusters() {
   "${as_root[@]}" mv "$cluster_config_kept.new" "$cluster_config_kept"
   "${as_root[@]}" sed -i 's/^#\? *create_main_cluster *=.*/create_main_cluster = false/' "$cluster_config"
 }
-# Also what a run that was killed has left.
+# It also undoes the change of a run that was killed.
 allow_clusters() {
   if [[ -e $cluster_config_kept && $may_be_root == yes ]]; then "${as_root[@]}" mv "$cluster_config_kept" "$cluster_config"; fi
 }
@@ -264,7 +264,7 @@ install_packages() {
     "    apt-get install ${packages[*]}" "and then this can go on."
   apt_update
   say "Installing packages: ${packages[*]}"
-  # What an interrupted apt-get has left half done.
+  # An interrupted apt-get may have left work half done.
   if [[ -n $(dpkg --audit 2>/dev/null) ]]; then "${as_root[@]}" dpkg --configure -a --force-confold >"$log" 2>&1 9>&- || true; fi
   trap allow_clusters EXIT
   if [[ " ${packages[*]} " == *" postgresql-$want "* ]]; then
@@ -353,7 +353,7 @@ unpack_experimental() {
   know_suites experimental sid
   {
     export APT_CONFIG=$work/apt.conf
-    # What the programs are linked with, and what that is linked with.
+    # The libraries of the programs, and the libraries of those.
     mapfile -t libraries < <(apt-cache depends --important "${postgres[@]:0:2}" | sed -n 's/^ *Depends: \(lib[^ ]*\)$/\1/p' |
       xargs apt-cache depends --recurse --important | grep '^lib' | grep -v -e -perl -e '^libpq5$' | sort -u) &&
       apt-get download "${postgres[@]}" libpq{5,-dev}/experimental "${libraries[@]}" &&
@@ -380,7 +380,7 @@ build_from_source() {
   local work=$cache/build-pg$want$checked options=(--enable-debug CFLAGS='-O2 -g')
   if [[ -n $checked ]]; then
     # Assertions, which come with memory that is overwritten when it is freed; entries of the relation and system caches
-    # that go as soon as nobody holds them; and what valgrind needs to know of PostgreSQL's memory.
+    # that go as soon as nobody holds them; and hints for valgrind about PostgreSQL's memory.
     options=(--enable-debug --enable-cassert CFLAGS='-O1 -g -fno-omit-frame-pointer'
       CPPFLAGS='-DUSE_VALGRIND -DRELCACHE_FORCE_RELEASE -DCATCACHE_FORCE_RELEASE')
   fi
@@ -397,14 +397,6 @@ build_from_source() {
   rm -rf "$tree"
   mv "$work/installed$tree" "$tree"
   echo "built with TLS: $("$tree/bin/postgres" --version)" >"$tree/.complete"
-  rm -rf "$work"
-}
-
-# The tests check tables and indexes with it. What earlier versions of this script have built lacks it.
-add_amcheck() {
-  local work=$cache/build-amcheck$want
-  fetch_source "$want"
-  make -C contrib/amcheck USE_PGXS=1 PG_CONFIG="$tree/bin/pg_config" install >"$work/log" 2>&1 || die_with "$work/log" "amcheck could not be built."
   rm -rf "$work"
 }
 
@@ -432,7 +424,6 @@ main() {
     experimental) (unpack_experimental) ;;
     build) (build_from_source) ;;
     esac
-    [[ $(cat "$tree/.complete") == "$postgresql_16_wheel" || -e $("$tree/bin/pg_config" --sharedir)/extension/amcheck.control ]] || (add_amcheck)
   fi
   if [[ $cargo_pgrx_is_used == yes ]]; then register_with_pgrx; fi
 }

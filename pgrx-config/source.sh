@@ -40,8 +40,8 @@ fetch_debian_source() {
   } >>"$work/log" 2>&1 || die_with "$work/log" "Debian's mirror does not give the source of PostgreSQL $want." "${instead[@]}"
 }
 
-# know_suites SUITE...: with APT_CONFIG=$work/apt.conf, apt knows these suites of Debian, from the mirror that this machine uses
-# already, and nothing else. Uses `instead`, what to do if there is no mirror.
+# know_suites SUITE...: with APT_CONFIG=$work/apt.conf, apt knows these suites of Debian, from the mirror that this
+# machine uses already, and nothing else. Uses `instead`, the advice if there is no mirror.
 know_suites() {
   local mirror suite
   # shellcheck disable=SC2016 # apt-get expands it

@@ -13,8 +13,8 @@ cd "$(dirname "$0")/.."
 project=$PWD
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh 17
-# shellcheck source=packaging/testing.sh
-. packaging/testing.sh
+# shellcheck source=tests/testing.sh
+. tests/testing.sh
 ((EUID == 0)) || die "only root can make a root file system"
 golden=("$@")
 if ((${#golden[@]} == 0)); then golden=(batch change_feeds filters insert json keys merge operators pages property_indexes text_and_binary types); fi
@@ -29,12 +29,13 @@ say() { printf '\033[1m==\033[0m %s\n' "$*"; }
 cluster() { PG_CONFIG=$tree/bin/pg_config pgrx-config/cluster.sh "$1" "$work/cluster"; }
 work=$(mktemp -d /tmp/table_service.arm64.XXXXXX)
 programs=()
-registered=no linked=no
+mounted=no registered=no linked=no
 cleanup() {
   ((${#programs[@]} == 0)) || kill "${programs[@]}" 2>/dev/null || true
   wait
   [[ ! -e $work/cluster ]] || cluster stop || true
   [[ $registered == no ]] || echo -1 >"$binfmt/qemu-aarch64"
+  [[ $mounted == no ]] || umount "$binfmt"
   [[ $linked == no ]] || rm /etc/qemu-binfmt/aarch64
   rm -rf "$work"
 }
@@ -42,7 +43,10 @@ trap cleanup EXIT
 chmod 755 "$work"
 
 binfmt=/proc/sys/fs/binfmt_misc
-[[ -e $binfmt/register ]] || mount -t binfmt_misc none "$binfmt"
+if [[ ! -e $binfmt/register ]]; then
+  mount -t binfmt_misc none "$binfmt"
+  mounted=yes
+fi
 if [[ ! -e $binfmt/qemu-aarch64 ]]; then
   cat /usr/lib/binfmt.d/qemu-aarch64.conf >"$binfmt/register"
   registered=yes
@@ -120,6 +124,8 @@ cargo xtask --pg 17 allocations --points 1 insert_entity execute_batch query_pag
 say "The gateway, the copy program and the emulator"
 # begins NAME ARGUMENT...: starts a program, and waits for its line with an address.
 begins() {
+  # Not the line of the program before: the next one empties its log some time after this.
+  : >"$work/$1.log"
   "$built/table-service-$1" "${@:2}" >"$work/$1.log" 2>&1 &
   programs+=($!)
   until grep -q 'http://' "$work/$1.log"; do
@@ -127,7 +133,7 @@ begins() {
     sleep 0.2
   done
 }
-by_sdk() { "$venv/bin/python" packaging/session.py "$@"; }
+by_sdk() { "$venv/bin/python" tests/session.py "$@"; }
 sql() { "$tree/bin/psql" -XAtq -v ON_ERROR_STOP=1 -h "$work/cluster" -U postgres -c "$1"; }
 key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
 printf '#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf("%%ld", sysconf(_SC_PAGESIZE)); }\n' |

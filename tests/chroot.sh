@@ -8,7 +8,7 @@
 #   apt_install PACKAGE...  installs packages in it
 #   leave                   removes the copy
 #
-# Systems of one release share $builds/RELEASE, if $builds is set: what Cargo has built of the project, and cargo-pgrx.
+# Systems of one release share $builds/RELEASE, if $builds is set: Cargo's build of the project, and cargo-pgrx.
 
 ((EUID == 0)) || die "only root can make a chroot"
 command -v mmdebstrap >/dev/null || apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null ||

@@ -3,8 +3,8 @@
 # own, with this machine's Rust and its crates. Needs root.
 #
 #   cold.sh [STATE ...]         in each state (default: all): `make run` and a short `make test`. Only the first state of a release
-#                               builds everything; the others get what it has built of crates and of cargo-pgrx
-#   cold.sh --check [STATE ...] only what set-up finds missing there, and what it says; minutes instead of hours
+#                               builds everything; the others get its builds of crates and of cargo-pgrx
+#   cold.sh --check [STATE ...] only the packages that set-up misses there, and its messages; minutes instead of hours
 #
 # States of a system, each on Debian 12 and 13 (RELEASES="bookworm trixie"), with the PostgreSQL of that release:
 #   bare         nothing but make
@@ -14,7 +14,7 @@
 #   user         an ordinary user without sudo, where one package is missing
 #   interrupted  set-up is killed again and again (not with --check)
 #
-# Environment: RELEASES; CARGO_PGRX=1 takes this machine's cargo-pgrx instead of building it, for a release whose libraries it runs with
+# Environment: RELEASES; CARGO_PGRX=1 takes this machine's cargo-pgrx instead of building it, for a release that has its libraries
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -43,7 +43,7 @@ for state in "${states[@]}"; do
   [[ " ${all[*]} " == *" $state "* ]] || die "no such state: $state (there are: ${all[*]})"
 done
 
-# --- What must be true ----------------------------------------------------------------------------------------------------
+# --- The checks -----------------------------------------------------------------------------------------------------------
 
 failures=0
 # expect WHAT EXPECTED GOT
@@ -61,13 +61,13 @@ missing() { { inside "${1:-root}" "CHECK=1 pgrx-config/setup.sh ${2:-$PG}" 2>&1 
 
 list() { printf '%s\n' "$@" | sort | paste -sd' '; }
 
-# What `make test` needs besides PostgreSQL; the last two to build cargo-pgrx.
+# The tools that `make test` needs besides PostgreSQL; the last two to build cargo-pgrx.
 needed_tools() {
   tools=(clang gcc git libc6-dev libclang-dev sudo)
   if [[ ! -e $system/var/cache/table_service/cargo-pgrx-$cargo_pgrx_version ]]; then tools+=(libssl-dev pkg-config); fi
 }
 
-# What has to run beside everything else.
+# The command that starts a cluster, if one has to run beside the tests.
 before=true
 
 proves_itself() {
@@ -112,7 +112,7 @@ state_cluster() {
 state_user() {
   local package all_packages
   inside "useradd --create-home somebody"
-  # What root has in its cache is not the user's.
+  # The user does not have root's cache.
   all_packages=$(missing somebody)
   # Not libclang-dev: Debian 12's clang brings a libclang, with which nothing is missing.
   for package in clang "postgresql-server-dev-$PG"; do

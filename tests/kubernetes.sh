@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Uses the image of the extension as CloudNativePG does: unpacked in a directory of its own, beside a PostgreSQL 18
-# whose installation has nothing of it; with the role, the statements and the probes of deploy/kubernetes. It needs
-# the packages of `make packages`.
+# Uses the image of the extension as CloudNativePG does: unpacked in a directory of its own, beside an installation of
+# PostgreSQL 18 that has nothing of it; with the role, the statements and the probes of deploy/kubernetes. It needs the
+# packages of `make packages`.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 project=$PWD
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-# shellcheck source=packaging/testing.sh
-. packaging/testing.sh
+# shellcheck source=tests/testing.sh
+. tests/testing.sh
 packages=$project/target/packages
 image=$packages/table-service-extension-18.tar
 [[ -e $image ]] || die "there is no image of the extension for PostgreSQL 18: make setup PG=18 && make packages"
@@ -60,14 +60,14 @@ sql() { "$psql" -XAtq -v ON_ERROR_STOP=1 -h "$work/socket" -U "$1" -d "$2" -c "$
 waits "the server starts" sql postgres postgres "SELECT 1"
 cd "$project"
 
-# What the operator does for Cluster and Database.
+# The operator's work for Cluster and Database.
 sql postgres postgres "CREATE ROLE tables LOGIN"
 sql postgres postgres "CREATE DATABASE tables OWNER tables ENCODING 'UTF8' TEMPLATE template0"
 sql postgres postgres "$(sed -n 's/^ *- \(GRANT .*\)/\1/p' deploy/kubernetes/database.yaml)"
 sql postgres tables "CREATE EXTENSION table_service"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 same "the extension of the image is in the database" "$version" "$(sql postgres tables "SELECT extversion FROM pg_extension WHERE extname = 'table_service'")"
-# What the pods of the gateway do.
+# The work of the gateway's pods.
 sql tables tables "$(sed -n 's/.*--command=\(SELECT [^"]*\)".*/\1/p' deploy/kubernetes/gateway.yaml)" >/dev/null
 dpkg-deb -x "$gateway" "$work/gateway"
 key=$(head -c 64 /dev/urandom | base64 -w 0)
@@ -78,7 +78,7 @@ waits "the gateway listens" grep "listening on " "$work/gateway.log"
 read -r clients admin < <(grep -o 'http://[0-9.:]*' "$work/gateway.log" | paste -sd' ')
 for path in $(sed -n 's/^ *path: \(\/.*\)/\1/p' deploy/kubernetes/gateway.yaml); do waits "$path" curl -sf "$admin$path"; done
 ok "its probes"
-same "a session of the SDK" "[7, 8, 9]" "$("$venv/bin/python" packaging/session.py \
+same "a session of the SDK" "[7, 8, 9]" "$("$venv/bin/python" tests/session.py \
   "DefaultEndpointsProtocol=http;AccountName=kubernetes;AccountKey=$key;TableEndpoint=$clients/kubernetes;")"
 same "its tables are of the owner of the database" "tables" "$(sql postgres tables "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'table_service_data'")"
 echo "Passed: $name"

@@ -9,7 +9,7 @@ authority=${TABLES_ENDPOINT#http://}
 account=/${authority#*/}
 authority=${authority%%/*}
 
-# request METHOD RESOURCE OPTIONS BODY [HEADER ...]: sends it, and prints what goes out and what comes back.
+# request METHOD RESOURCE OPTIONS BODY [HEADER ...]: sends a request, and prints the request and the answer.
 request() {
   local method=$1 target=$account/$2 body=$4 answer line header status etag=
   printf '\n%s\n' "$method $target${3:+?$3}"

@@ -65,7 +65,7 @@ load_packages() {
   for chunk in "$work"/packages.*; do
     count=$(wc -l <"$chunk")
     chunk_began=$EPOCHREALTIME
-    # ^A stands for the quote character, which JSON never contains.
+    # ^A is the quote character, which JSON never contains.
     sql -o /dev/null <<EOF
 CREATE TEMPORARY TABLE chunk (partition_key text, row_key text, properties properties);
 \copy chunk FROM '$chunk' WITH (FORMAT csv, DELIMITER E'\x02', QUOTE E'\x01')
@@ -80,17 +80,16 @@ EOF
 }
 
 say "Loading data"
-part=catalog
+parts=(employees)
 if command -v apt-cache >/dev/null; then
   apt-cache dumpavail 2>/dev/null | LC_ALL=C awk -f tour/packages.awk >"$work/packages" || true
-  if [[ -s $work/packages ]]; then part=packages; fi
 fi
-if [[ $part == packages ]]; then
+if [[ -s $work/packages ]]; then
+  parts+=(packages)
   echo "The package index of this machine, as entities:"
   load_packages
 else
-  echo "This machine has no package index, so PostgreSQL's own catalogs serve as entities."
-  sql -f tour/load_catalog.sql
+  echo "This machine has no package index, which apt-get update fetches, so this part of the tour is left out."
 fi
 
 # On a terminal, statements get another colour than their results.
@@ -110,7 +109,7 @@ paint() {
 
 say "The tour"
 cd tour
-for file in employees "$part"; do
+for file in "${parts[@]}"; do
   sql <"$file.sql" 2>&1 | paint
 done
 cd ..
@@ -137,23 +136,18 @@ fi
 address=$(sed -n 's|^listening on \(http://[^,]*\),.*|\1|p' "$work/gateway")
 # The well-known account and key of emulators.
 key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
-export TABLES_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=$address/devstoreaccount1;"
+connection_string="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=$address/devstoreaccount1;"
 echo "The gateway listens on $address. Its connection string:"
 echo
 if [[ $address == */127.0.0.1:10002 ]]; then echo "  UseDevelopmentStorage=true     or, in full:"; fi
-echo "  $TABLES_CONNECTION_STRING"
+echo "  $connection_string"
 echo
 TABLES_SAS=$(sql -At -c "SELECT generate_sas('devstoreaccount1', '$key', 'Employees', 'raud', now() + interval '1 day')")
 export TABLES_ENDPOINT=$address/devstoreaccount1 TABLES_SAS
 tour/http.sh 2>&1 | paint
-if python3 -c 'import azure.data.tables' 2>/dev/null; then
-  python3 tour/sdk.py
-else
-  echo "To see Azure's SDK do the same: pip install azure-data-tables, and run tour/sdk.py with TABLES_CONNECTION_STRING set."
-fi
 
 if [[ $terminal == no ]]; then
-  # The token stays out of what may be a log.
+  # The token stays out of output that may be a log.
   echo "The explorer of this gateway, at $(sed 's/#.*//' "$work/explorer"), ends with the tour here. On a terminal the tour goes on, and says how to open it."
   exit 0
 fi

@@ -3,7 +3,7 @@
 
 clear_line() { if [[ $terminal == yes ]]; then printf '\r\033[K'; fi; }
 
-# What the screen has of a command: its headlines, and one line that says how far cargo is. The log has all.
+# Shows a command's headlines on the screen, and one line with the progress of cargo. The log has all of its output.
 show() {
   local line compiled=0
   while IFS= read -r line; do

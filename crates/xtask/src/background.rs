@@ -37,7 +37,7 @@ impl Background {
         self.child.id()
     }
 
-    /// Waits until something is true, such as that a program listens.
+    /// Waits until something is true, for example until a program listens.
     ///
     /// # Errors
     /// The program has ended, or half a minute has passed.

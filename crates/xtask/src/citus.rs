@@ -29,8 +29,8 @@ pub struct Cluster<'e> {
 }
 
 impl<'e> Cluster<'e> {
-    /// Starts it in directories `cluster`, `worker1` and `worker2`, with a database whose owner creates the extension and its tables,
-    /// as users may.
+    /// Starts it in directories `cluster`, `worker1` and `worker2`, with a database. Its owner creates the extension
+    /// and its tables, as users may.
     pub fn start(of: &Node<'e>) -> Result<Cluster<'e>> {
         let coordinator = of.start("cluster")?;
         let port = coordinator.connection("PGPORT")?;
@@ -75,7 +75,7 @@ impl<'e> Cluster<'e> {
 
     /// The directories of the coordinator and both workers, as tests of Rust read them.
     pub fn directories(&self) -> String {
-        let servers = self.servers.iter().take(3);
+        let servers = self.servers.iter();
         let directories: Vec<String> = servers.map(|server| server.directory.display().to_string()).collect();
         directories.join(" ")
     }
@@ -87,7 +87,7 @@ impl<'e> Cluster<'e> {
 }
 
 /// The statement that adds a server to a cluster.
-pub fn add(server: &Server) -> Result<String> {
+fn add(server: &Server) -> Result<String> {
     Ok(format!(
         "SELECT citus_add_node('127.0.0.1', {})",
         server.connection("PGPORT")?

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use crate::environment::{Result, names, root, run};
 
-/// The directories whose code runs for statements on entities.
+/// The directories of the code that runs for statements on entities.
 const DIRECTORIES: [&str; 3] = ["connection", "executor", "transaction"];
 
 /// Compares the messages in a source of Citus with those in tests/citus/messages, which gives the meaning of each.

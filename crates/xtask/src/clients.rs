@@ -1,5 +1,5 @@
-//! Unmodified clients of the Table service from their registries against the gateway, and the table of `docs/guide/gateway.md` that
-//! says what they can do.
+//! Unmodified clients of the Table service from their registries against the gateway, and the table of their abilities
+//! in `docs/guide/gateway.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

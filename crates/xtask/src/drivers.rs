@@ -1,5 +1,5 @@
-//! The programs that the guide shows, but for the one in Rust: their output is that of the page. Their packages come from their
-//! registries, at the versions that `tests/drivers` names.
+//! The programs that the guide shows, but for the one in Rust: their output is the one on the page. Their packages come
+//! from their registries, at the versions that `tests/drivers` names.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ const PAGES: [&str; 3] = [
     "docs/guide/change-feed.md",
 ];
 const LANGUAGES: [&str; 3] = ["python", "js", "java"];
-/// The sections whose drivers were tried behind `PgBouncer`.
+/// The sections with drivers that were tried behind `PgBouncer`.
 const BEHIND_PGBOUNCER: [&str; 3] = ["psycopg", "node-postgres", "JDBC"];
 const DATABASE: &str = "drivers";
 
@@ -32,7 +32,7 @@ pub fn drivers(pg: Option<u32>) -> Result {
     run_programs(&runner, None, |_| true)
 }
 
-/// Runs the programs that need little, of pages whose path contains a text.
+/// Runs the programs that need little, of pages with a text in their path.
 pub fn small_programs(runner: &Runner, page: &str) -> Result {
     runner.environment.set_up("sdks")?;
     step("The programs of the guide");
@@ -110,7 +110,7 @@ struct Program<'p> {
 }
 
 impl Program<'_> {
-    /// Checks that its output in a new database is that of the page.
+    /// Checks that its output in a new database is the one on the page.
     fn check(&self, runner: &Runner, directory: &Path, port: &str) -> Result {
         let name = format!("{}, {} ({})", self.page, self.section, self.language);
         let mut program = self.command(runner, directory, port)?;

@@ -21,19 +21,17 @@ pub struct Environment {
     pub pg: u32,
     /// Where tools and PostgreSQL installations are kept.
     pub cache: PathBuf,
-    /// The pinned versions of tools.
-    pub cargo_deny: String,
-    pub cargo_mutants: String,
-    pub pgspot: String,
-    pub actionlint: String,
-    pub mdbook: String,
-    pub kubernetes_validate: String,
 }
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().unwrap_or(root)
+}
+
+/// Returns how many processors this machine has.
+pub fn processors() -> Result<usize> {
+    Ok(std::thread::available_parallelism()?.get())
 }
 
 /// Returns whether this process runs as root. PostgreSQL does not: it runs as the user `postgres` then.
@@ -45,45 +43,41 @@ pub fn is_root() -> bool {
 impl Environment {
     /// The environment for a PostgreSQL major, or for the default one.
     pub fn load(pg: Option<u32>, checked: bool) -> Result<Environment> {
-        let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$cargo_mutants_version" "$pgspot_version" "$actionlint_version" "$mdbook_version" "$kubernetes_validate_version""#;
+        const PRINT: &str = ". pgrx-config/env.sh \"$1\"; export cache cargo_deny_version cargo_mutants_version pgspot_version \
+                             actionlint_version mdbook_version kubernetes_validate_version; env -0";
         let mut bash = Command::new("bash");
-        bash.args([
-            "-euc",
-            &format!(". pgrx-config/env.sh \"$1\"; {values}; env -0"),
-            "env.sh",
-        ])
-        .arg(pg.map(|pg| pg.to_string()).unwrap_or_default())
-        .current_dir(root())
-        .env_clear()
-        .envs(of_the_caller());
+        bash.args(["-euc", PRINT, "env.sh"])
+            .arg(pg.map(|pg| pg.to_string()).unwrap_or_default())
+            .current_dir(root())
+            .env_clear()
+            .envs(of_the_caller());
         if checked {
             bash.env("CHECKED", "1");
         }
         let printed = output(&mut bash)?;
-        let mut fields = printed.split(|&byte| byte == 0);
-        let mut text = || String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
-        let (major, cache) = (text(), text());
-        let (cargo_deny, cargo_mutants, pgspot) = (text(), text(), text());
-        let (actionlint, mdbook, kubernetes_validate) = (text(), text(), text());
-        let variables = fields.filter_map(|field| {
+        let variables = printed.split(|&byte| byte == 0).filter_map(|field| {
             let end = field.iter().position(|&byte| byte == b'=')?;
             let (name, value) = field.split_at(end);
             let value = value.get(1..).unwrap_or_default();
             Some((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(value).to_owned()))
         });
-        Ok(Environment {
+        let mut environment = Environment {
             variables: variables.collect(),
-            pg: major
-                .parse()
-                .with_context(|| format!("'{major}' is no PostgreSQL major"))?,
-            cache: cache.into(),
-            cargo_deny,
-            cargo_mutants,
-            pgspot,
-            actionlint,
-            mdbook,
-            kubernetes_validate,
-        })
+            pg: 0,
+            cache: PathBuf::new(),
+        };
+        let major = environment.get("PG").unwrap_or_default().to_string_lossy();
+        environment.pg = major
+            .parse()
+            .with_context(|| format!("'{major}' is no PostgreSQL major"))?;
+        environment.cache = environment.get("cache").unwrap_or_default().into();
+        Ok(environment)
+    }
+
+    /// The pinned version of a tool.
+    pub fn version(&self, tool: &str) -> String {
+        let version = self.get(&format!("{tool}_version")).unwrap_or_default();
+        version.to_string_lossy().into_owned()
     }
 
     /// Sets a variable for all commands from now on.
@@ -163,7 +157,7 @@ impl Environment {
         self.get("PG_CONFIG").unwrap_or_default().into()
     }
 
-    /// What its `pg_config` says of an option, such as `--sharedir`.
+    /// The answer of its `pg_config` to an option, for example `--sharedir`.
     pub fn directory_of_postgres(&self, option: &str) -> Result<PathBuf> {
         text(self.command(self.pg_config()).arg(option)).map(PathBuf::from)
     }
@@ -181,7 +175,7 @@ impl Environment {
 }
 
 /// The variables that the scripts and tests here read. Only the options of a task set these: a variable of the caller's
-/// environment, where make also puts those of its command line, would reach other steps too.
+/// environment, where make also puts those of its command line, would also reach other steps.
 const OPTIONS: [&str; 8] = [
     "ACCEPT",
     "CHECKED",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 mod azurite;
 mod background;
@@ -36,7 +36,10 @@ use requests::Seeds;
 #[command(
     name = "cargo xtask",
     bin_name = "cargo xtask",
-    about = "What is done with this repository."
+    about = "What is done with this repository. Behind each task is how long it takes on a machine where everything is built.",
+    subcommand_value_name = "TASK",
+    subcommand_help_heading = "Tasks",
+    max_term_width = 132
 )]
 struct Arguments {
     /// The PostgreSQL major: 15 (the default), 16, 17, 18 or 19
@@ -48,23 +51,23 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Formatting, imports, lints and unit tests: what needs no PostgreSQL
+    /// Formatting, imports, lints and unit tests: what needs no PostgreSQL (seconds)
     Quick,
-    /// Every test, or some steps
+    /// Every test, or some steps (30 minutes)
     Test(steps::Options),
-    /// The install script, sql/install.sql, is what the code makes
+    /// The install script, sql/install.sql, is what the code makes (a minute)
     Schema {
         /// Make it so
         #[arg(long)]
         accept: bool,
     },
-    /// Upgrades from released versions, which it builds from the history
+    /// Upgrades from released versions, which it builds from the history (15 minutes)
     Upgrades {
         /// Take the binary formats as the expected ones
         #[arg(long)]
         accept: bool,
     },
-    /// Takes out one safeguard at a time: a test must notice
+    /// Takes out one safeguard at a time: a test must notice (30 minutes)
     Mutants {
         /// Only these of tests/mutations, such as no-lock or filters/key-order
         mutants: Vec<String>,
@@ -72,17 +75,17 @@ enum Task {
         #[arg(long = "file", value_name = "PATH", conflicts_with = "mutants")]
         files: Vec<String>,
     },
-    /// Many seeds of the random tests, and crashes
+    /// Many seeds of the random tests, and crashes (an hour)
     Soak(Seeds),
-    /// Hostile clients of three accounts of a gateway beside an honest one of a fourth; it prints what that one saw
+    /// Hostile clients of three accounts of a gateway, and what an honest one of a fourth saw (10 minutes)
     HostileLoad {
         /// For how long
         #[arg(long, value_name = "MINUTES", default_value = "10")]
         minutes: u32,
     },
-    /// Many seeds of random statements on tables of all shapes
+    /// Many seeds of random statements on tables of all shapes (an hour)
     FuzzSql(Seeds),
-    /// Allocations fail one by one, in every function
+    /// Allocations fail one by one, in every function (hours)
     Allocations {
         /// So many of each call (default: all)
         #[arg(long, value_name = "N")]
@@ -91,19 +94,19 @@ enum Task {
         #[arg(value_name = "FUNCTION")]
         functions: Vec<String>,
     },
-    /// In a PostgreSQL with assertions and nervous caches, which it builds, and under valgrind
+    /// In a PostgreSQL with assertions and nervous caches, which it builds, and under valgrind (hours)
     Asan {
         /// Only these golden tests
         #[arg(long = "file", value_name = "NAME")]
         files: Vec<String>,
     },
-    /// Many seeds of the histories of clients while servers are killed
+    /// Many seeds of the histories of clients while servers are killed (an hour)
     Histories(Seeds),
-    /// Many seeds of copies: killed, over bad connections, between all kinds of places
+    /// Many seeds of copies: killed, over bad connections, between all kinds of places (an hour)
     CopySoak(Seeds),
-    /// Copies to and from azurite, an emulator, which npm fetches
+    /// Copies to and from azurite, an emulator, which npm fetches (minutes)
     CopyEmulators(Seeds),
-    /// Unmodified clients from their registries; it writes their table in docs/guide/gateway.md
+    /// Unmodified clients from their registries; it writes their table in docs/guide/gateway.md (15 minutes)
     Clients {
         /// Only these programs of tests/clients, such as python/azure-storage
         clients: Vec<String>,
@@ -111,48 +114,48 @@ enum Task {
         #[arg(long)]
         accept: bool,
     },
-    /// The programs of the guide, with drivers and ORMs from their registries
+    /// The programs of the guide, with drivers and ORMs from their registries (minutes)
     Drivers,
-    /// The SDKs and these programs behind PgBouncer in transaction mode
+    /// The SDKs and these programs behind PgBouncer in transaction mode (minutes)
     Pgbouncer {
         /// The program
         #[arg(long, value_name = "PATH", default_value = "pgbouncer")]
         program: String,
     },
-    /// Tables on a Citus cluster, which it builds
+    /// Tables on a Citus cluster, which it builds (30 minutes)
     Citus(citus_tests::Options),
-    /// The extension and the programs for arm64, under qemu (root)
+    /// The extension and the programs for arm64, under qemu (root, an hour)
     Arm64 {
         /// Only these golden tests
         files: Vec<String>,
     },
-    /// The manifests of deploy/kubernetes, and the image of the extension as CloudNativePG uses it
+    /// The manifests of deploy/kubernetes, and the image of the extension as CloudNativePG uses it (a minute)
     Kubernetes,
-    /// What the container images start, without an engine, and what others can reach of it (root)
+    /// What the container images start, without an engine, and what others can reach of it (root, a minute)
     Containers,
-    /// What other roles could do to the install and upgrade scripts
+    /// What other roles could do to the install and upgrade scripts (a minute)
     Pgspot,
-    /// Faults in the workflows of .github, which only their host runs
+    /// Faults in the workflows of .github, which only their host runs (seconds)
     Workflows,
-    /// Licences of the dependencies, and where they come from
+    /// Licences of the dependencies, and where they come from (seconds)
     Licences,
-    /// Installs, uses, upgrades and removes the packages in bare systems: Debian's, and the emulator's for pip and npm (root)
+    /// The packages in bare systems: Debian's, and the emulator's for pip and npm (root, 20 minutes)
     TestPackages {
         /// Another release of Debian than this machine's
         #[arg(long, value_name = "NAME")]
         release: Option<String>,
     },
-    /// Container images of the packages: the emulator, and PostgreSQL with the gateway (root)
+    /// Container images of the packages: the emulator, and PostgreSQL with the gateway (root, minutes)
     Images {
         /// Another release of Debian than this machine's
         #[arg(long, value_name = "NAME")]
         release: Option<String>,
     },
-    /// Loads the images into a Docker engine of their own and uses them (root; needs docker.io)
+    /// Loads the images into a Docker engine of their own and uses them (root and docker.io, minutes)
     TestImages,
-    /// `make run` and tests on bare Debian systems (root)
+    /// `make run` and tests on bare Debian systems (root, hours)
     Cold(scripts::Cold),
-    /// Measurements; without one: beside hand-written SQL, with targets, and the gateway beside azurite
+    /// Measurements; without one: beside hand-written SQL, and the gateway beside azurite (15 minutes)
     Bench {
         #[command(subcommand)]
         bench: Option<benches::Bench>,
@@ -161,84 +164,8 @@ enum Task {
     CleanUpAtEndOfInput { directory: PathBuf },
 }
 
-/// A task, and how long it takes.
-type Duration = (&'static str, &'static str);
-
-/// The groups of `--help`, and how long each task takes on a machine where everything is built.
-const GROUPS: [(&str, &[Duration]); 5] = [
-    (
-        "While you work",
-        &[("quick", "seconds"), ("test", "30 minutes"), ("schema", "a minute")],
-    ),
-    (
-        "After some changes, see CONTRIBUTING.md",
-        &[
-            ("upgrades", "15 minutes"),
-            ("mutants", "30 minutes"),
-            ("soak", "an hour"),
-            ("hostile-load", "10 minutes"),
-            ("fuzz-sql", "an hour"),
-            ("histories", "an hour"),
-            ("copy-soak", "an hour"),
-            ("allocations", "hours"),
-            ("asan", "hours"),
-        ],
-    ),
-    (
-        "With other programs",
-        &[
-            ("clients", "15 minutes"),
-            ("drivers", "minutes"),
-            ("pgbouncer", "minutes"),
-            ("citus", "30 minutes"),
-            ("copy-emulators", "minutes"),
-        ],
-    ),
-    ("Speed", &[("bench", "15 minutes")]),
-    (
-        "Before a release",
-        &[
-            ("pgspot", "a minute"),
-            ("workflows", "seconds"),
-            ("licences", "seconds"),
-            ("cold", "hours"),
-            ("test-packages", "20 minutes"),
-            ("images", "minutes"),
-            ("test-images", "minutes"),
-            ("containers", "a minute"),
-            ("kubernetes", "a minute"),
-            ("arm64", "an hour"),
-        ],
-    ),
-];
-
-/// The tasks in their groups.
-fn list(command: &Command) -> String {
-    let mut list = String::new();
-    for (group, tasks) in GROUPS {
-        list += &format!("\n{group}:\n");
-        for (name, time) in tasks {
-            let about = command.find_subcommand(name).and_then(Command::get_about);
-            list += &format!(
-                "  {name:<14} {time:<12} {}\n",
-                about.map(ToString::to_string).unwrap_or_default()
-            );
-        }
-    }
-    list + "\nOptions of a task: cargo xtask help TASK"
-}
-
-fn command() -> Command {
-    let command = Arguments::command();
-    let list = list(&command);
-    let template = format!("{{about}}\n\nUsage: cargo xtask TASK [OPTIONS]\n{list}\n\n{{options}}");
-    command.help_template(template).max_term_width(132)
-}
-
 fn main() -> ExitCode {
-    let matches = command().get_matches();
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match run(arguments) {
+    match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
@@ -298,7 +225,7 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Licences => requests::licences(pg),
         Task::TestPackages { release } => scripts::test_packages(&load()?, release.as_slice()),
         Task::Images { release } => scripts::script(&load()?, "packaging/image.sh", release.as_slice()),
-        Task::TestImages => scripts::script(&load()?, "packaging/test_images.sh", &[]),
+        Task::TestImages => scripts::script(&load()?, "tests/packages/images.sh", &[]),
         Task::Cold(options) => scripts::cold(&load()?, &options),
         Task::Bench { bench } => benches::measure(pg, bench),
         Task::CleanUpAtEndOfInput { directory } => temporary::clean_up_at_end_of_input(&directory),
@@ -307,27 +234,23 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
 
 #[cfg(test)]
 mod tests {
-    use super::{GROUPS, command};
-
-    #[test]
-    fn every_task_is_in_one_group() {
-        let mut listed: Vec<&str> = GROUPS
-            .iter()
-            .flat_map(|(_, tasks)| tasks.iter().map(|(name, _)| *name))
-            .collect();
-        listed.sort_unstable();
-        let command = command();
-        let mut tasks: Vec<&str> = command
-            .get_subcommands()
-            .filter(|task| !task.is_hide_set())
-            .map(clap::Command::get_name)
-            .collect();
-        tasks.sort_unstable();
-        assert_eq!(listed, tasks);
-    }
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        command().debug_assert();
+        super::Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_task_says_how_long_it_takes() {
+        let command = super::Arguments::command();
+        for task in command.get_subcommands().filter(|task| !task.is_hide_set()) {
+            let about = task.get_about().map(ToString::to_string).unwrap_or_default();
+            let time = about.rsplit('(').next().unwrap_or_default();
+            assert!(
+                ["second", "minute", "hour"].iter().any(|unit| time.contains(unit)),
+                "{about}"
+            );
+        }
     }
 }

@@ -1,12 +1,11 @@
 //! Tests the tests: takes out one safeguard at a time, and fails if the tests still pass.
 //!
-//! Each patch in `tests/mutations` says in its first line what it breaks. Those of `filters/` and `replication/` are caught by the
-//! model's tests, those of `gateway/`, `copy/` and `emulator/` by the tests of these programs, those of `citus/` by tests on a Citus
-//! cluster, the others by tests on a server.
+//! The first line of each patch in `tests/mutations` names the fault that the patch makes. Those of `filters/` and
+//! `replication/` are caught by the model's tests, those of `gateway/`, `copy/` and `emulator/` by the tests of these
+//! programs, those of `citus/` by tests on a Citus cluster, the others by tests on a server.
 //! Everything happens in a copy of the project and of PostgreSQL, so nothing is left behind but the build in `target/mutations`,
 //! which makes the next run faster.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,121 +19,115 @@ use crate::requests::from_crates_io;
 use crate::runner::Runner;
 use crate::temporary::{Server, TemporaryDirectory, lock};
 
+/// Settings of sessions in which statements do the work of direct access.
+const STATEMENTS: &str = "-c table_service.enable_direct_access=off";
+
 /// The golden tests that catch mutants. The others catch none.
-const GOLDEN_TESTS: [&str; 25] = [
-    "00_install",
-    "access",
-    "bulk",
-    "batch",
-    "batch_errors",
-    "batch_json",
-    "batch_transactions",
-    "change_feeds",
-    "delete",
-    "etags",
-    "expiry",
-    "filter_dialect",
-    "insert",
-    "merge",
-    "names",
-    "pages",
-    "patch",
-    "privileges",
-    "property_index_pages",
-    "property_indexes",
-    "rename",
-    "replace",
-    "table_features",
-    "upsert",
-    "write_groups",
-];
-
+const GOLDEN_TESTS: &str = "00_install access bulk batch batch_errors batch_json batch_transactions change_feeds delete etags expiry \
+    filter_dialect insert merge names pages patch privileges property_index_pages property_indexes rename replace table_features upsert \
+    write_groups";
 /// The tests of tests/system that do.
-const SYSTEM_TESTS: [&str; 15] = [
-    "batches::",
-    "bulk::",
-    "change_feeds::",
-    "concurrency::concurrent_definitions",
-    "expiry::",
-    "feed_notes::",
-    "foreign_code::",
-    "index_entities::",
-    "names::",
-    "patch::",
-    "property_indexes::",
-    "privileges::the_owner_of_the_database",
-    "queries::a_partitioned",
-    "queries::plans",
-    "upgrade::",
-];
-
-/// The tests of a gateway with a server that do.
-const GATEWAY_TESTS: [&str; 19] = [
-    "access::a_request_concerns",
-    "explorer::",
-    "groups::",
-    "memory::",
-    "nodes::",
-    "hostile::a_page_whose",
-    "failover::a_name_that_leads",
-    "failover::a_primary_that_is_set_to_read_only",
-    "failover::a_write_whose_connection_broke",
-    "failover::all_addresses",
-    "failover::no_write_goes",
-    "pages::filters_are",
-    "standbys::a_promoted_server",
-    "standbys::a_standby_whose_library",
-    "standbys::another_database",
-    "standbys::behind_one_name",
-    "standbys::reads_come_from",
-    "standbys::standbys_of_a_database_of_citus",
-    "standbys::what_is_revoked",
-];
-
-/// The tests of the copy program with a server that do.
-const COPY_TESTS: [&str; 8] = [
-    "archive::",
-    "archive_cases::",
-    "archive_definitions::",
-    "archive_unknown::",
-    "as_it_was::",
-    "changes::",
-    "owners::",
-    "tables::",
-];
+const SYSTEM_TESTS: &str = "batches:: bulk:: change_feeds:: concurrency::concurrent_definitions expiry:: feed_notes:: foreign_code:: \
+    index_entities:: names:: patch:: property_indexes:: privileges::the_owner_of_the_database queries::a_partitioned queries::plans upgrade::";
 
 /// The tests of a Citus cluster that do: golden ones, and of sessions.
-const CITUS_TESTS: [(Suite, &str); 7] = [
+const CITUS_TESTS: [(Suite, &str); 8] = [
     (ISOLATION, "create_beside_moves"),
     (GOLDEN, "direct"),
     (GOLDEN, "direct_odd"),
     (ISOLATION, "direct_moves"),
     (GOLDEN, "direct_writes"),
+    (GOLDEN, "expiry"),
     (ISOLATION, "direct_writes_moves"),
     (ISOLATION, "expiry_renewed"),
 ];
 
-/// The tests that catch a mutant, in the order in which they run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Caught {
-    ByTheModel,
-    ByTheGateway,
-    ByTheCopyProgram,
-    ByTheEmulator,
-    OnAServer,
-    OnACluster,
+/// Mutants that the same tests catch.
+#[derive(PartialEq, Eq)]
+struct Kind {
+    /// Their directories in tests/mutations.
+    groups: &'static [&'static str],
+    /// Where the extension is that the tests use.
+    uses: Uses,
+    /// The commands of cargo that build the programs which the mutants change.
+    builds: &'static [&'static str],
+    /// The tests, the fast ones first.
+    tests: &'static [&'static str],
 }
 
-impl Caught {
-    fn of(mutant: &str) -> Caught {
-        match mutant.split_once('/') {
-            Some(("filters" | "replication", _)) => Caught::ByTheModel,
-            Some(("gateway", _)) => Caught::ByTheGateway,
-            Some(("copy", _)) => Caught::ByTheCopyProgram,
-            Some(("emulator", _)) => Caught::ByTheEmulator,
-            Some(("citus", _)) => Caught::OnACluster,
-            _ => Caught::OnAServer,
-        }
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Uses {
+    Nothing,
+    /// The extension as it is, installed once.
+    Installed,
+    /// A server with the mutant. The tests are those of the constants above.
+    Server,
+    /// A Citus cluster with the mutant.
+    Cluster,
+}
+
+/// In the order in which they are tried.
+const KINDS: [Kind; 6] = [
+    Kind {
+        groups: &["filters", "replication"],
+        uses: Uses::Nothing,
+        builds: &["test -p table_service_model --lib --no-run"],
+        tests: &[
+            "test -p table_service_model --lib -- filter::tests --skip hostile",
+            "test -p table_service_model",
+        ],
+    },
+    Kind {
+        groups: &["gateway"],
+        uses: Uses::Installed,
+        builds: &["test -p table_service_explorer -p table_service_gateway --lib --test gateway --no-run"],
+        tests: &[
+            "test -p table_service_explorer -p table_service_gateway --lib",
+            "test -p table_service_gateway --test gateway -- access::a_request_concerns explorer:: groups:: memory:: nodes:: \
+             hostile::a_page_whose failover::a_name_that_leads failover::a_primary_that_is_set_to_read_only \
+             failover::a_write_whose_connection_broke failover::all_addresses failover::no_write_goes pages::filters_are \
+             standbys::a_promoted_server standbys::a_standby_whose_library standbys::another_database standbys::behind_one_name \
+             standbys::reads_come_from standbys::standbys_of_a_database_of_citus standbys::what_is_revoked",
+        ],
+    },
+    Kind {
+        groups: &["copy"],
+        uses: Uses::Installed,
+        builds: &[
+            // Some of its tests start one.
+            "build -p table_service_gateway",
+            "test -p table_service_archive -p table_service_copy --lib --test copy --no-run",
+        ],
+        tests: &[
+            "test -p table_service_archive -p table_service_copy --lib",
+            "test -p table_service_copy --test copy -- archive:: archive_cases:: archive_definitions:: archive_unknown:: as_it_was:: \
+             changes:: owners:: tables::",
+        ],
+    },
+    Kind {
+        groups: &["emulator"],
+        uses: Uses::Installed,
+        builds: &["test -p table_service_emulator --no-run"],
+        tests: &["test -p table_service_emulator"],
+    },
+    Kind {
+        groups: &[""],
+        uses: Uses::Server,
+        builds: &[],
+        tests: &[],
+    },
+    Kind {
+        groups: &["citus"],
+        uses: Uses::Cluster,
+        builds: &[],
+        tests: &[],
+    },
+];
+
+impl Kind {
+    fn has(&self, mutant: &str) -> bool {
+        self.groups
+            .contains(&mutant.split_once('/').map_or("", |(group, _)| group))
     }
 }
 
@@ -144,11 +137,12 @@ fn patch(mutant: &str) -> String {
 
 /// All mutants, in order.
 fn all() -> Result<Vec<String>> {
-    let directory = root().join("tests/mutations");
-    let mut mutants = names(&directory, "patch")?;
-    for group in ["filters", "replication", "gateway", "copy", "emulator", "citus"] {
-        let names = names(&directory.join(group), "patch")?;
-        mutants.extend(names.iter().map(|name| format!("{group}/{name}")));
+    let mut mutants = Vec::new();
+    for group in KINDS.iter().flat_map(|kind| kind.groups) {
+        let path = Path::new("tests/mutations").join(group);
+        let names = names(&root().join(path), "patch")?;
+        let name = |name: &String| Path::new(group).join(name).display().to_string();
+        mutants.extend(names.iter().map(name));
     }
     Ok(mutants)
 }
@@ -163,26 +157,23 @@ pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
             bail!("there is no {}", patch(mutant));
         }
     }
+    let mutants = if chosen.is_empty() { all()? } else { chosen.to_vec() };
+    let of = |kind: &Kind| -> Vec<&String> { mutants.iter().filter(|mutant| kind.has(mutant)).collect() };
     // Those of a cluster need a source of Citus, which not everybody has.
-    let mutants = match chosen {
-        [] => all()?
-            .into_iter()
-            .filter(|mutant| Caught::of(mutant) != Caught::OnACluster)
-            .collect(),
-        chosen => chosen.to_vec(),
-    };
-    let kinds: BTreeSet<Caught> = mutants.iter().map(|mutant| Caught::of(mutant)).collect();
-    let workshop = Workshop::new(pg, kinds.iter().any(|kind| *kind != Caught::ByTheModel))?;
-    if kinds.contains(&Caught::OnACluster) && !workshop.has_citus()? {
+    let is_tried = |kind: &&Kind| !of(kind).is_empty() && (kind.uses != Uses::Cluster || !chosen.is_empty());
+    let kinds: Vec<&Kind> = KINDS.iter().filter(is_tried).collect();
+    let workshop = Workshop::new(pg, kinds.iter().any(|kind| kind.uses != Uses::Nothing))?;
+    if kinds.iter().any(|kind| kind.uses == Uses::Cluster) && !workshop.has_citus()? {
         bail!(
             "for the mutants of citus/, `cargo xtask citus` builds Citus into a PostgreSQL from 16 on; then name it by --pg"
         );
     }
-    let mut survivors = 0;
-    for by in kinds {
-        survivors += workshop.try_all(by, mutants.iter().filter(|mutant| Caught::of(mutant) == by))?;
+    let (mut count, mut survivors) = (0, 0);
+    for kind in kinds {
+        count += of(kind).len();
+        survivors += workshop.try_all(kind, &of(kind))?;
     }
-    println!("{} mutants, {survivors} survive or do not compile", mutants.len());
+    println!("{count} mutants, {survivors} survive or do not compile");
     if survivors > 0 {
         bail!("a test must notice each mutant");
     }
@@ -192,8 +183,7 @@ pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
 /// Lets cargo-mutants change operators, branches and returned values in files of the model.
 pub fn of_the_model(pg: Option<u32>, files: &[String]) -> Result {
     let mut environment = Runner::without_postgres(pg)?.environment;
-    let version = environment.cargo_mutants.clone();
-    from_crates_io(&mut environment, "mutants", &version)?;
+    from_crates_io(&mut environment, "mutants")?;
     let mut mutants = environment.cargo(["mutants", "--package", "table_service_model", "--output", "target"]);
     run(mutants.args(files.iter().flat_map(|file| ["--file", file])))
 }
@@ -238,10 +228,20 @@ impl Workshop {
     }
 
     /// Tries these mutants, one after the other. Returns how many survive or do not compile.
-    fn try_all<'m>(&self, by: Caught, mutants: impl Iterator<Item = &'m String>) -> Result<usize> {
-        let suites = Suites::new(self, by)?;
-        suites.build()?;
-        let failed = suites.failing()?;
+    fn try_all(&self, kind: &Kind, mutants: &[&String]) -> Result<usize> {
+        let mut system = PathBuf::new();
+        match kind.uses {
+            Uses::Nothing => {}
+            Uses::Installed => self.install()?,
+            Uses::Cluster => system = self.build_system_tests()?,
+            Uses::Server => {
+                // Every suite gets a new server, because a mutant may leave anything behind. A copy is faster than initdb.
+                Server::start(&self.environment, self.template(), &[])?.make_template()?;
+                system = self.build_system_tests()?;
+            }
+        }
+        self.build_kind(kind)?;
+        let failed = self.failing(kind, &system)?;
         if !failed.is_empty() {
             bail!("{}\nWithout any change, these fail: {failed}", self.log());
         }
@@ -250,8 +250,8 @@ impl Workshop {
             let patch = patch(mutant);
             run(self.command("git").args(["apply", &patch]))
                 .with_context(|| format!("{mutant}: the patch does not apply any more; make it anew"))?;
-            let noticed = match suites.build() {
-                Ok(()) => suites.failing()?,
+            let noticed = match self.build_kind(kind) {
+                Ok(()) => self.failing(kind, &system)?,
                 Err(error) => {
                     eprintln!("{error}");
                     survivors += 1;
@@ -268,6 +268,61 @@ impl Workshop {
             run(self.command("git").args(["apply", "-R", &patch]))?;
         }
         Ok(survivors)
+    }
+
+    /// The committed install script serves all mutants, because they do not change SQL objects.
+    fn install(&self) -> Result {
+        let mut install = self.command("pgrx-config/install.sh");
+        self.build(install.arg(self.environment.pg_config()).env("PROFILE", "dev"))
+    }
+
+    fn build_kind(&self, kind: &Kind) -> Result {
+        if matches!(kind.uses, Uses::Server | Uses::Cluster) {
+            self.install()?;
+        }
+        kind.builds
+            .iter()
+            .try_for_each(|command| self.build(&self.cargo(command)))
+    }
+
+    /// The tests that fail, of the first suite in which one does. Empty if none does.
+    fn failing(&self, kind: &Kind, system: &Path) -> Result<String> {
+        match kind.uses {
+            Uses::Server => return self.failing_on_a_server(system),
+            Uses::Cluster => return Ok(self.failing_on_a_cluster(system)?.join(" ")),
+            Uses::Nothing | Uses::Installed => {}
+        }
+        for command in kind.tests {
+            let failed = self.failing_tests(600, &self.cargo(command))?;
+            if !failed.is_empty() {
+                return Ok(failed.join(" "));
+            }
+        }
+        Ok(String::new())
+    }
+
+    fn failing_on_a_server(&self, system: &Path) -> Result<String> {
+        let golden: Vec<String> = GOLDEN_TESTS.split_whitespace().map(str::to_owned).collect();
+        let isolation = ISOLATION.tests(&[])?;
+        for (name, suite, tests, sessions) in [
+            ("golden", GOLDEN, &golden, ""),
+            ("isolation", ISOLATION, &isolation, ""),
+            ("statements", GOLDEN, &golden, STATEMENTS),
+            ("statements", ISOLATION, &isolation, STATEMENTS),
+        ] {
+            let failed = self.regress(suite, tests, sessions)?;
+            if !failed.is_empty() {
+                return Ok(format!("{name}: {}", failed.join(" ")));
+            }
+        }
+        // A panic in one of many sessions is enough.
+        let mut system = self.environment.command(system);
+        system.arg("--test-threads=1").args(SYSTEM_TESTS.split_whitespace());
+        let failed = self.failing_tests(300, &system)?;
+        Ok(match failed.as_slice() {
+            [] => String::new(),
+            failed => format!("system: {}", failed.join(" ")),
+        })
     }
 
     fn has_citus(&self) -> Result<bool> {
@@ -306,7 +361,7 @@ impl Workshop {
 
     /// Builds the program of the tests of the system, which no mutant changes, and returns its path.
     fn build_system_tests(&self) -> Result<PathBuf> {
-        let mut build = self.cargo(["test", "-p", "system-tests", "--test", "system", "--no-run"]);
+        let mut build = self.cargo("test -p system-tests --test system --no-run");
         let printed = text(build.arg("--message-format=json"))?;
         let program = printed.rsplit_once("\"executable\":\"");
         let program = program.and_then(|(_, rest)| Some(rest.split_once('"')?.0));
@@ -322,9 +377,9 @@ impl Workshop {
         command
     }
 
-    fn cargo<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    fn cargo(&self, arguments: &str) -> Command {
         let mut command = self.command("cargo");
-        command.args(arguments);
+        command.args(arguments.split_whitespace());
         command
     }
 
@@ -338,8 +393,8 @@ impl Workshop {
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Runs a command whose output goes to the log. Returns whether it succeeds. A command that never ends fails after these
-    /// seconds.
+    /// Runs a command with its output in the log. Returns whether it succeeds. A command that never ends fails after
+    /// these seconds.
     fn quietly(&self, seconds: u32, command: &Command) -> Result<bool> {
         let log = File::create(self.log_file())?.into_file();
         let errors = log.try_clone()?;
@@ -416,122 +471,6 @@ fn copy_project(environment: &Environment, source: &Path) -> Result {
     Ok(())
 }
 
-/// The tests that catch the mutants of one kind.
-struct Suites<'w> {
-    workshop: &'w Workshop,
-    by: Caught,
-    /// On a server and on a cluster: the program of the tests of the system.
-    system: Option<PathBuf>,
-}
-
-impl Suites<'_> {
-    fn new(workshop: &Workshop, by: Caught) -> Result<Suites<'_>> {
-        let mut suites = Suites {
-            workshop,
-            by,
-            system: None,
-        };
-        match by {
-            Caught::ByTheModel => {}
-            Caught::ByTheGateway | Caught::ByTheCopyProgram | Caught::ByTheEmulator => suites.install()?,
-            Caught::OnACluster => suites.system = Some(workshop.build_system_tests()?),
-            Caught::OnAServer => {
-                // Every suite gets a new server, because a mutant may leave anything behind. A copy is faster than initdb.
-                Server::start(&workshop.environment, workshop.template(), &[])?.make_template()?;
-                suites.system = Some(workshop.build_system_tests()?);
-            }
-        }
-        Ok(suites)
-    }
-
-    /// The committed install script serves all mutants, because they do not change SQL objects.
-    fn install(&self) -> Result {
-        let mut install = self.workshop.command("pgrx-config/install.sh");
-        install.arg(self.workshop.environment.pg_config()).env("PROFILE", "dev");
-        self.workshop.build(&install)
-    }
-
-    /// Builds the programs that the mutants change.
-    fn build(&self) -> Result {
-        let cargo = |arguments: &str| self.workshop.build(&self.workshop.cargo(arguments.split(' ')));
-        match self.by {
-            Caught::ByTheModel => cargo("test -p table_service_model --lib --no-run"),
-            Caught::ByTheGateway => {
-                cargo("test -p table_service_explorer -p table_service_gateway --lib --test gateway --no-run")
-            }
-            Caught::ByTheCopyProgram => {
-                // Some of its tests start one.
-                cargo("build -p table_service_gateway")?;
-                cargo("test -p table_service_archive -p table_service_copy --lib --test copy --no-run")
-            }
-            Caught::ByTheEmulator => cargo("test -p table_service_emulator --no-run"),
-            Caught::OnAServer | Caught::OnACluster => self.install(),
-        }
-    }
-
-    /// The tests that fail, of the first suite in which one does: the fast ones run first. Empty if none does.
-    fn failing(&self) -> Result<String> {
-        let workshop = self.workshop;
-        let suites: &[(&str, &[&str])] = match self.by {
-            Caught::ByTheModel => &[
-                ("test -p table_service_model --lib -- filter::tests --skip hostile", &[]),
-                ("test -p table_service_model", &[]),
-            ],
-            Caught::ByTheGateway => &[
-                ("test -p table_service_explorer -p table_service_gateway --lib", &[]),
-                ("test -p table_service_gateway --test gateway --", &GATEWAY_TESTS),
-            ],
-            Caught::ByTheCopyProgram => &[
-                ("test -p table_service_archive -p table_service_copy --lib", &[]),
-                ("test -p table_service_copy --test copy --", &COPY_TESTS),
-            ],
-            Caught::ByTheEmulator => &[("test -p table_service_emulator", &[])],
-            Caught::OnAServer => return self.failing_on_a_server(),
-            Caught::OnACluster => match &self.system {
-                Some(system) => return Ok(workshop.failing_on_a_cluster(system)?.join(" ")),
-                None => return Ok(String::new()),
-            },
-        };
-        let seconds = if self.by == Caught::ByTheModel { 300 } else { 600 };
-        for (arguments, tests) in suites {
-            let failed = workshop.failing_tests(seconds, workshop.cargo(arguments.split(' ')).args(*tests))?;
-            if !failed.is_empty() {
-                return Ok(failed.join(" "));
-            }
-        }
-        Ok(String::new())
-    }
-
-    fn failing_on_a_server(&self) -> Result<String> {
-        let workshop = self.workshop;
-        let golden: Vec<String> = GOLDEN_TESTS.map(str::to_owned).into();
-        let isolation = ISOLATION.tests(&[])?;
-        // The same tests with statements in place of direct access.
-        let statements = "-c table_service.enable_direct_access=off";
-        for (name, suite, tests, sessions) in [
-            ("golden", GOLDEN, &golden, ""),
-            ("isolation", ISOLATION, &isolation, ""),
-            ("statements", GOLDEN, &golden, statements),
-            ("statements", ISOLATION, &isolation, statements),
-        ] {
-            let failed = workshop.regress(suite, tests, sessions)?;
-            if !failed.is_empty() {
-                return Ok(format!("{name}: {}", failed.join(" ")));
-            }
-        }
-        let Some(system) = &self.system else {
-            return Ok(String::new());
-        };
-        // A panic in one of many sessions is enough.
-        let mut system = workshop.environment.command(system);
-        let failed = workshop.failing_tests(300, system.arg("--test-threads=1").args(SYSTEM_TESTS))?;
-        Ok(match failed.as_slice() {
-            [] => String::new(),
-            failed => format!("system: {}", failed.join(" ")),
-        })
-    }
-}
-
 /// The tests of Rust that fail, as their program says it.
 fn failed_tests(log: &str) -> Vec<String> {
     log.lines()
@@ -581,7 +520,7 @@ mod tests {
 
     #[test]
     fn mutants_and_the_tests_that_look_for_them_are_there() {
-        for test in GOLDEN_TESTS {
+        for test in GOLDEN_TESTS.split_whitespace() {
             assert!(
                 root().join(format!("tests/pg_regress/sql/{test}.sql")).exists(),
                 "{test}"

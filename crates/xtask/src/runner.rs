@@ -1,16 +1,20 @@
 //! The common part of the steps: an environment, a directory for servers, and whether the extension is installed.
 
+use std::panic::resume_unwind;
 use std::process::Command;
 
 use anyhow::Context;
 
-use crate::environment::{Environment, Result, names, root, run, step};
+use crate::environment::{Environment, Result, names, processors, root, run, step};
 use crate::regress::{Run, Suite};
 use crate::temporary::{TemporaryDirectory, lock};
 
 /// All packages but the extension, always together: for another selection of packages cargo builds many dependencies again, with
 /// the features that only this selection needs.
 pub const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "table_service"];
+
+/// How many tests run at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 pub struct Runner {
     pub environment: Environment,
@@ -65,6 +69,10 @@ impl Runner {
     pub fn tests(&self, arguments: &[&str]) -> Command {
         let mut command = self.environment.cargo(["test"]);
         command.args(PACKAGES).args(arguments);
+        // Most of these tests wait for servers, so two at a time leave processors idle.
+        if let (None, Ok(processors)) = (std::env::var_os(THREADS), processors()) {
+            command.env(THREADS, (2 * processors).to_string());
+        }
         command
     }
 
@@ -143,7 +151,7 @@ impl Runner {
         Ok(())
     }
 
-    /// The tests of `src/tests`, or those whose name contains a text.
+    /// The tests of `src/tests`, or those with a text in their name.
     pub fn test_extension(&self, name: Option<&str>) -> Result {
         step(&format!("The extension inside PostgreSQL {}", self.environment.pg));
         // pgrx writes over the library in place, which would crash a server that has it open.
@@ -159,10 +167,20 @@ impl Runner {
         run(test.arg("--pgdata").arg(self.work()?.of_pgrx(&self.environment)?))
     }
 
-    /// A suite of regression tests.
-    pub fn regress(&mut self, suite: Suite, headline: &str, how: &Run) -> Result {
+    /// Suites of regression tests, at the same time: concurrent sessions mostly wait.
+    pub fn regress(&mut self, suites: &[Suite], headline: &str, how: &Run) -> Result {
         self.install_extension()?;
         step(headline);
-        how.run(suite, &self.environment, self.work()?)
+        let (environment, work) = (&self.environment, self.work()?);
+        std::thread::scope(|scope| {
+            let runs: Vec<_> = suites
+                .iter()
+                .map(|&suite| scope.spawn(move || how.run(suite, environment, work)))
+                .collect();
+            let ends = runs
+                .into_iter()
+                .map(|run| run.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            ends.fold(Ok(()), Result::and)
+        })
     }
 }

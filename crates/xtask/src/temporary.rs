@@ -59,7 +59,7 @@ impl Drop for TemporaryDirectory {
     }
 }
 
-/// Makes a directory that the user postgres can reach too, with a short path for sockets.
+/// Makes a directory that the user postgres can also reach, with a short path for sockets.
 fn free_directory() -> Result<PathBuf> {
     for number in 0..1000 {
         let directory = PathBuf::from(format!("/tmp/table_service.{}.{number}", std::process::id()));
@@ -76,7 +76,7 @@ fn free_directory() -> Result<PathBuf> {
 /// directory.
 pub fn clean_up_at_end_of_input(directory: &Path) -> Result {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    // Tests that have ended stop their servers themselves, from this directory. To do so too would only be in their way.
+    // Tests that have ended stop their servers themselves, from this directory. A second stop would only disturb them.
     for _ in 0..300 {
         if !processes_in(directory)
             .iter()
@@ -146,7 +146,7 @@ pub struct Server<'e> {
 }
 
 impl<'e> Server<'e> {
-    /// Starts one with these settings, NAME=VALUE. With [`ON_TCP`] it listens on a free port of 127.0.0.1 too.
+    /// Starts one with these settings, NAME=VALUE. With [`ON_TCP`] it also listens on a free port of 127.0.0.1.
     pub fn start(environment: &'e Environment, directory: PathBuf, settings: &[&str]) -> Result<Server<'e>> {
         let server = Server { environment, directory };
         server.script("start", settings, None)?;
@@ -208,16 +208,6 @@ impl<'e> Server<'e> {
     /// It does not start, or valgrind is missing.
     pub fn start_under_callgrind(&self) -> Result {
         self.script("again", &[], Some(("VALGRIND", "callgrind")))
-    }
-
-    /// Kills it and its processes, as a power cut would.
-    pub fn crash(&self) -> Result {
-        self.script("crash", &[], None)
-    }
-
-    /// Starts it once more with the settings of its last run.
-    pub fn start_again(&self) -> Result {
-        self.script("again", &[], None)
     }
 
     /// Stops it, and leaves its directory for copies that start by themselves.

@@ -1,9 +1,10 @@
 //! Upgrades from released versions, with the libraries and gateways of these versions (see `pgrx-config/release.sh`).
 //!
-//! `tests/upgrade/data.sql` has the content of a database, `answers.sql`, `definitions.sql` and `matches.sql` have statements, whose answers are the
-//! same before, during and after the upgrade. `features.sql` has features of this version alone, for `pg_upgrade`. `catalog.sql`
-//! lists every object of the extension. `tests/system/tests/system/upgrade.rs` tests the parts that need no library of another
-//! version.
+//! `tests/upgrade/data.sql` has the content of a database. `answers.sql`, `definitions.sql` and `matches.sql` have
+//! statements with answers that are the same before, during and after the upgrade. `twins.sql` makes tables with one
+//! name, for a second database, and `twins_answers.sql` asks for them. `features.sql` has features of this version
+//! alone, for `pg_upgrade`. `catalog.sql` lists every object of the extension. `tests/system/tests/system/upgrade.rs`
+//! tests the parts that need no library of another version.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -21,19 +22,22 @@ use crate::temporary::Server;
 
 const THIS: &str = env!("CARGO_PKG_VERSION");
 const ANSWERS: &str = "tests/upgrade/answers.sql";
-/// Statements that make and drop tables. A session that began with a library before that of 0.5.0 cannot do so after `ALTER EXTENSION`.
+/// Statements that make and drop tables. After `ALTER EXTENSION`, a library before 0.5.0 cannot execute them.
 const DEFINITIONS: &str = "tests/upgrade/definitions.sql";
-const LACKS_NAMES: &str = "could not find function \"refuse_taken_names_wrapper\"";
-/// The queries of `matches`. A session that began with the library of the first release cannot use it after `ALTER
-/// EXTENSION`.
+const DEFINITIONS_CALL: (&str, &str) = ("0.5.0", "refuse_taken_names_wrapper");
+/// The queries of `matches`. After `ALTER EXTENSION`, a library before 0.2.0 cannot execute them.
 const MATCHES: &str = "tests/upgrade/matches.sql";
-const FIRST: &str = "0.1.0";
-const NEEDS_THE_NEW_LIBRARY: &str =
-    "psql:tests/upgrade/matches.sql:3: ERROR:  could not find function \"matches_support_wrapper\"";
+const MATCHES_CALL: (&str, &str) = ("0.2.0", "matches_support_wrapper");
 
-/// What `docs/guide/upgrade.md` says for `pg_upgrade` to PostgreSQL 19 or later, whose planner asks for more.
+/// The statement of `docs/guide/upgrade.md` for `pg_upgrade` to PostgreSQL 19 or later: its planner asks for more.
 const ASKS_FOR_QUERIES: &str =
     "ALTER FUNCTION table_service.query_entities SUPPORT table_service.query_entities_support";
+
+/// The database with tables that have one name in two cases, or a reserved one, as was possible before 0.5.0.
+const TWINS: &str = "twins";
+/// The output of `twins_answers.sql`.
+const TWINS_ANSWERS: &str = "Tables\nTwins\ntwins\n\
+    42P09 AmbiguousTableName\n42P09 AmbiguousTableName\n{\"A\":3}\n{\"A\":1}\nt\n1\n2\n3";
 
 /// The output of `feed.sql` where the feed goes on.
 const FEED_GOES_ON: &str = "0\n1\ninsert|new|{\"State\":\"sent\"}|t\n\n0";
@@ -131,6 +135,7 @@ impl Upgrades<'_> {
         create_database(&server)?;
         file(&server, "tests/upgrade/data.sql")?;
         let before = answers(&server, DATABASE)?;
+        add_twins(&server)?;
 
         headline("Its binary formats are the committed ones");
         let formats = file(&server, "tests/upgrade/formats.sql")?;
@@ -165,6 +170,7 @@ impl Upgrades<'_> {
             "The library of {THIS} under the objects of {release}, while a session has the old one open"
         ));
         self.library_and_objects(release, &server, &old, &before)?;
+        self.keeps_twins(&server)?;
         self.is_like_new(&server, &format!("the database that was upgraded from {release}"))
     }
 
@@ -269,7 +275,7 @@ impl Upgrades<'_> {
         Ok(())
     }
 
-    /// A gateway that knows only functions in C refuses the extension of this version and names what it does not know, as the guide says.
+    /// A gateway that knows only functions in C refuses the extension of this version and names the unknown function, as the guide says.
     fn refuses(&self, gateway: &Path) -> Result {
         const SAYS: &str = "of the database is not of the extension table_service";
         let directory = self.work.join("refused");
@@ -318,27 +324,29 @@ impl Upgrades<'_> {
             &answers(server, DATABASE)?,
         )?;
         self.write_in_turn(&mut session, server, "After")?;
-        let said = session.ask(&format!("\\set ON_ERROR_STOP off\n\\i {DEFINITIONS}"))?;
-        if !said.contains(LACKS_NAMES) {
-            bail!("the open session with the library of {release} makes tables that no event trigger sees: {said}");
+        self.needs_the_new_library(release, &mut session, server, DEFINITIONS, DEFINITIONS_CALL)?;
+        self.needs_the_new_library(release, &mut session, server, MATCHES, MATCHES_CALL)
+    }
+
+    /// The open session executes a file as a new one does, unless its library lacks a function of version `since`.
+    fn needs_the_new_library(
+        &self,
+        release: &str,
+        session: &mut Session,
+        server: &Server,
+        path: &str,
+        (since, function): (&str, &str),
+    ) -> Result {
+        let said = session.ask(&format!("\\set ON_ERROR_STOP off\n\\i {path}"))?;
+        if release >= since {
+            let expected = file(server, path)?;
+            return self.same(&format!("answers of {path} in the open session"), &expected, &said);
         }
-        println!("ok: the open session needs the new library to make a table");
-        if release != FIRST {
-            let of_matches = format!("\\i {MATCHES}");
-            let expected = text(server.psql("postgres", DATABASE)?.args(["-f", MATCHES]))?;
-            return self.same(
-                "answers of matches in the open session",
-                &expected,
-                &session.ask(&of_matches)?,
-            );
+        if !said.contains(&format!("could not find function \"{function}\"")) {
+            bail!("the open session with the library of {release} executes {path}: {said}");
         }
-        let said = session.ask(&format!("\\set ON_ERROR_STOP off\n\\i {MATCHES}"))?;
-        let said: Vec<&str> = said.lines().filter_map(|line| line.split(" in file ").next()).collect();
-        self.same(
-            "the open session needs the new library for matches",
-            NEEDS_THE_NEW_LIBRARY,
-            &said.join("\n"),
-        )
+        println!("ok: the open session needs the new library for {path}");
+        Ok(())
     }
 
     /// The session with the old library and one with the new library change the same entity alternately.
@@ -371,7 +379,7 @@ impl Upgrades<'_> {
         server.sql("postgres", DATABASE, &[&gone]).map(drop)
     }
 
-    /// The catalog of the database is that of a new one.
+    /// Checks that the database has the catalog of a new one.
     fn is_like_new(&self, server: &Server, what: &str) -> Result {
         self.same(
             &format!("{what} has the catalog of a new database"),
@@ -388,7 +396,9 @@ impl Upgrades<'_> {
         create_database(&server)?;
         file(&server, "tests/upgrade/data.sql")?;
         let before = answers(&server, DATABASE)?;
+        add_twins(&server)?;
         let upgraded = self.pg_upgraded(&server, release)?;
+        self.keeps_twins(&upgraded)?;
         self.same("answers after pg_upgrade", &before, &answers(&upgraded, DATABASE)?)?;
         upgraded.sql("postgres", DATABASE, &["ALTER EXTENSION table_service UPDATE"])?;
         self.same("answers after ALTER EXTENSION", &before, &answers(&upgraded, DATABASE)?)?;
@@ -405,6 +415,7 @@ impl Upgrades<'_> {
         file(&server, "tests/upgrade/features.sql")?;
         let features = "tests/upgrade/features_answers.sql";
         let (before, before_of_features) = (answers(&server, DATABASE)?, file(&server, features)?);
+        add_twins(&server)?;
         // A transaction that was rolled back may not be on the disk yet.
         let confirm = [
             "CHECKPOINT",
@@ -413,6 +424,7 @@ impl Upgrades<'_> {
         ];
         let confirmed = server.sql("postgres", DATABASE, &confirm)?;
         let upgraded = self.pg_upgraded(&server, THIS)?;
+        self.keeps_twins(&upgraded)?;
         self.same("answers after pg_upgrade", &before, &answers(&upgraded, DATABASE)?)?;
         self.same(
             "a property index, an expiry and a change feed after pg_upgrade",
@@ -427,6 +439,14 @@ impl Upgrades<'_> {
             upgraded.sql("postgres", DATABASE, &[ASKS_FOR_QUERIES])?;
         }
         self.is_like_new(&upgraded, "the database that pg_upgrade made")
+    }
+
+    /// Tables with one name are refused, the others are served, and the remedy of the hint helps.
+    fn keeps_twins(&self, server: &Server) -> Result {
+        server.sql("postgres", TWINS, &["ALTER EXTENSION table_service UPDATE"])?;
+        let mut asked = server.psql("postgres", TWINS)?;
+        asked.args(["-f", "tests/upgrade/twins_answers.sql"]);
+        self.same("tables with one name", TWINS_ANSWERS, &text(&mut asked)?)
     }
 
     fn headline_of_pg_upgrade(&self, version: &str, pg: u32) {
@@ -445,16 +465,7 @@ impl Upgrades<'_> {
         environment.make_directory_of_server(&directory)?;
         let data = directory.join("data");
         let mut init = environment.command_of_server(environment.of_postgres("initdb"));
-        init.args([
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--locale=C.UTF-8",
-            "--no-sync",
-        ]);
+        init.args("-U postgres -A trust -E UTF8 --locale=C.UTF-8 --no-sync".split(' '));
         // From PostgreSQL 18 on they are the default.
         if environment.pg >= 18 && !has_checksums {
             init.arg("--no-data-checksums");
@@ -566,6 +577,13 @@ fn create_database(server: &Server) -> Result {
     server
         .sql("postgres", DATABASE, &["CREATE EXTENSION table_service"])
         .map(drop)
+}
+
+/// Adds a copy of the database, with tables that have one name.
+fn add_twins(server: &Server) -> Result {
+    let copy = format!("CREATE DATABASE {TWINS} TEMPLATE {DATABASE}");
+    server.sql("postgres", "postgres", &[&copy])?;
+    run(server.psql("postgres", TWINS)?.args(["-f", "tests/upgrade/twins.sql"]))
 }
 
 /// Runs a file in the database. Returns its output.

@@ -1,5 +1,5 @@
 "use strict";
-// Starts the emulator from Node.js. index.d.ts says what is there.
+// Starts the emulator from Node.js. index.d.ts describes its functions.
 
 const { spawn } = require("node:child_process");
 const path = require("node:path");
@@ -11,7 +11,7 @@ const ERRORS = 64 * 1024;
 
 /** The command says which options it does not have. */
 function argumentsOf(options) {
-  // What it prints is read here.
+  // Its output is read here.
   const { quiet: _, ...wanted } = { adminPort: 0, parent: process.pid, ...options };
   return Object.entries(wanted)
     .filter(([, value]) => value !== undefined && value !== null && value !== false)
@@ -21,14 +21,14 @@ function argumentsOf(options) {
     });
 }
 
-/** The environment without what would hide the lines that are waited for. */
+/** The environment without the variable that hides the lines that `start` waits for. */
 function environment() {
   const { TABLE_SERVICE_EMULATOR_QUIET: _, ...others } = process.env;
   return others;
 }
 
 function start(options = {}) {
-  // In a session of its own no Ctrl-C reaches it: what this process does at its end may need it.
+  // In a session of its own no Ctrl-C reaches it: the last work of this process may need it.
   const child = spawn(PROGRAM, argumentsOf(options), { detached: true, env: environment(), stdio: ["ignore", "pipe", "pipe"] });
   const ended = new Promise((resolve) => {
     child.once("exit", resolve);
@@ -56,7 +56,7 @@ function running(child, ended, adminUrl, connectionString) {
     const text = await answer.text();
     if (!answer.ok) throw new Error(text.trim());
   }
-  // Who forgets stop() ends all the same, and the emulator with it.
+  // A program that forgets stop() ends all the same, and the emulator with it.
   for (const one of [child, child.stdout, child.stderr]) one.unref();
   return {
     connectionString,

@@ -48,7 +48,7 @@ def test_the_retries_of_the_sdk_survive_a_bad_day(table_service):
     table = TableServiceClient.from_connection_string(table_service).create_table("Employees")
     table_service.faults(inject="503=1%,timeout=1%,reset=1%,latency=0ms..2ms", seed=7)
     for number in range(300):
-        # The SDK does not repeat a merge whose connection breaks.
+        # The SDK does not repeat a merge after its connection breaks.
         table.upsert_entity({"PartitionKey": "p", "RowKey": f"{number:03}"}, mode=UpdateMode.REPLACE)
     table_service.faults()
     assert len(list(table.list_entities())) == 300

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use super::gateway::{build_programs, load};
-use super::server::Postgres;
+use super::server::{Postgres, smallest_middle_largest};
 use crate::citus::{Cluster, Node, build};
-use crate::environment::{Environment, Result, output, run};
+use crate::environment::{Environment, Result, run};
 use crate::temporary::Server;
 
 const DATABASE: &str = "tables";
@@ -78,22 +78,15 @@ pub fn citus(environment: &Environment, options: &Options) -> Result {
         "worker / plain",
         "by hand, worker / plain"
     );
-    for Work { name, call, by_hand } in work() {
+    for (name, call, by_hand) in WORK {
         let script = |of: &str, statement: &str| -> Result<PathBuf> {
             let script = postgres.directory().join(format!("{name}.{of}.pgbench"));
             fs_err::write(&script, format!("{}{statement}\n", variables(&partitions)))?;
             Ok(script)
         };
         let measured = |server: &Server, script: &Path| -> Result<f64> {
-            let mut pgbench = postgres
-                .environment
-                .command(postgres.environment.of_postgres("pgbench"));
-            pgbench.args(["-n", "-M", "prepared", "-j", "2", "-c", &options.clients.to_string()]);
-            pgbench.args(["-T", &options.seconds.to_string(), "-f"]).arg(script);
-            pgbench.env("PGOPTIONS", "-c search_path=table_service");
-            let printed = output(pgbench.arg(server.url("postgres", DATABASE)?))?;
-            transactions_a_second(&String::from_utf8_lossy(&printed))
-                .with_context(|| format!("{name}: pgbench has no result"))
+            let url = server.url("postgres", DATABASE)?;
+            postgres.pgbench(&url, script, options.clients, options.seconds)
         };
         let call = script("call", call)?;
         let by_hand = by_hand.map(|statement| script("hand", statement)).transpose()?;
@@ -128,45 +121,29 @@ pub fn citus(environment: &Environment, options: &Options) -> Result {
 /// The same over HTTP: a gateway of the cluster, which has all its servers, beside one of the plain server. Then writes that do not
 /// wait for the disk, which here three servers share.
 fn over_http(postgres: &Postgres, options: &Options, plain: &Server, cluster: &Cluster) -> Result {
-    requests(
-        postgres,
-        options,
-        (plain, cluster),
-        "",
-        &["get", "page", "insert", "merge", "batch"],
-    )?;
-    println!("\nWithout a wait for the disk:");
     let no_sync = "?options=-c%20synchronous_commit%3Doff";
-    requests(
-        postgres,
-        options,
-        (plain, cluster),
-        no_sync,
-        &["insert", "merge", "batch"],
-    )
-}
-
-/// Requests a second through both gateways, whose URLs end so.
-fn requests(
-    postgres: &Postgres,
-    options: &Options,
-    (plain, cluster): (&Server, &Cluster),
-    end: &str,
-    work: &[&str],
-) -> Result {
-    let url = |server: &Server| Ok(server.url("postgres", DATABASE)? + end);
-    let cluster: Vec<String> = cluster.servers.iter().map(url).collect::<Result<_>>()?;
-    let (on_plain, plain) = postgres.start_gateway("plain", &[url(plain)?])?;
-    let (on_cluster, cluster) = postgres.start_gateway("cluster", &cluster)?;
-    let mut http = load(postgres);
-    http.args(["--server", &format!("cluster={cluster},{}", on_cluster.id())]);
-    http.args(["--server", &format!("plain={plain},{}", on_plain.id())]);
-    http.args(["--connections", &options.clients.to_string()]);
-    http.args(["--rounds", &options.rounds.to_string()]);
-    http.args(["--seconds", &options.seconds.to_string()]);
-    http.args(work.iter().flat_map(|work| ["--work", work]));
-    println!();
-    run(&mut http)
+    for (headline, end, work) in [
+        ("", "", &["get", "page", "insert", "merge", "batch"][..]),
+        (
+            "Without a wait for the disk:\n",
+            no_sync,
+            &["insert", "merge", "batch"][..],
+        ),
+    ] {
+        let url = |server: &Server| Ok(server.url("postgres", DATABASE)? + end);
+        let nodes: Vec<String> = cluster.servers.iter().map(url).collect::<Result<_>>()?;
+        let (on_plain, plain) = postgres.start_gateway("plain", &[url(plain)?])?;
+        let (on_cluster, cluster) = postgres.start_gateway("cluster", &nodes)?;
+        let mut http = load(postgres);
+        http.args(["--server", &format!("cluster={cluster},{}", on_cluster.id())]);
+        http.args(["--server", &format!("plain={plain},{}", on_plain.id())]);
+        http.args(["--connections", &options.clients.to_string()]);
+        http.args(["--rounds", &options.rounds.to_string()]);
+        http.args(["--seconds", &options.seconds.to_string()]);
+        println!("\n{headline}");
+        run(http.args(work.iter().flat_map(|work| ["--work", work])))?;
+    }
+    Ok(())
 }
 
 /// A hundred partitions of a thousand entities.
@@ -185,14 +162,6 @@ fn fill(server: &Server) -> Result {
     server.sql("postgres", DATABASE, &statements).map(drop)
 }
 
-/// What is measured.
-struct Work {
-    name: &'static str,
-    call: &'static str,
-    /// A statement on the same table that does the same.
-    by_hand: Option<&'static str>,
-}
-
 /// Returns the commands that choose a partition of these, an entity, and keys of new ones.
 fn variables(partitions: &str) -> String {
     let cases: String = (1..)
@@ -206,88 +175,45 @@ fn variables(partitions: &str) -> String {
     )
 }
 
-fn work() -> [Work; 7] {
-    let work = |name, call, by_hand| Work { name, call, by_hand };
-    [
-        work(
-            "read an entity",
-            "SELECT * FROM get_entity('Bench', :p, :r);",
-            Some(
-                "SELECT partition_key, row_key, \"timestamp\", properties FROM table_service_data.\"Bench\" \
-                 WHERE partition_key = :p AND row_key = :r;",
-            ),
+/// The measured work: its name, the call, and a statement on the same table that does the same, if there is one.
+const WORK: [(&str, &str, Option<&str>); 7] = [
+    (
+        "read an entity",
+        "SELECT * FROM get_entity('Bench', :p, :r);",
+        Some("SELECT * FROM table_service_data.\"Bench\" WHERE partition_key = :p AND row_key = :r;"),
+    ),
+    (
+        "page of 1000 entities, one partition",
+        "SELECT length(query_page_json('Bench', format('PartitionKey eq %L', :p::text))::text);",
+        Some("SELECT * FROM table_service_data.\"Bench\" WHERE partition_key = :p ORDER BY row_key LIMIT 1000;"),
+    ),
+    (
+        "page of 1000 entities, whole table",
+        "SELECT length(query_page_json('Bench')::text);",
+        None,
+    ),
+    (
+        "query with a filter on the whole table",
+        "SELECT count(*) FROM query_entities('Bench', 'Age eq 17');",
+        None,
+    ),
+    (
+        "merge an entity",
+        "SELECT merge_entity('Bench', :p, :r, '{\"Age\": 2}', '*');",
+        Some(
+            "UPDATE table_service_data.\"Bench\" SET \"timestamp\" = now(), properties = '{\"Age\": 2}' \
+             WHERE partition_key = :p AND row_key = :r;",
         ),
-        work(
-            "page of 1000 entities, one partition",
-            "SELECT length(query_page_json('Bench', format('PartitionKey eq %L', :p::text))::text);",
-            Some(
-                "SELECT partition_key, row_key, \"timestamp\", properties FROM table_service_data.\"Bench\" \
-                 WHERE partition_key = :p ORDER BY row_key LIMIT 1000;",
-            ),
-        ),
-        work(
-            "page of 1000 entities, whole table",
-            "SELECT length(query_page_json('Bench')::text);",
-            None,
-        ),
-        work(
-            "query with a filter on the whole table",
-            "SELECT count(*) FROM query_entities('Bench', 'Age eq 17');",
-            None,
-        ),
-        work(
-            "merge an entity",
-            "SELECT merge_entity('Bench', :p, :r, '{\"Age\": 2}', '*');",
-            Some(
-                "UPDATE table_service_data.\"Bench\" SET \"timestamp\" = now(), properties = '{\"Age\": 2}' \
-                 WHERE partition_key = :p AND row_key = :r;",
-            ),
-        ),
-        work(
-            "insert an entity",
-            "SELECT insert_entity('Bench', :p, :new, '{\"Name\": \"x\", \"Age\": 1}');",
-            Some(
-                "INSERT INTO table_service_data.\"Bench\" (partition_key, row_key, \"timestamp\", properties) \
-                 VALUES (:p, :new, now(), '{\"Name\": \"x\", \"Age\": 1}');",
-            ),
-        ),
-        work(
-            "batch of 100",
-            "SELECT count(*) FROM execute_batch('Bench', :p, \
-             VARIADIC ARRAY(SELECT batch_insert(:new::text || n, '{\"Name\": \"x\", \"Age\": 1}') FROM generate_series(1, 100) AS n));",
-            None,
-        ),
-    ]
-}
-
-fn transactions_a_second(printed: &str) -> Option<f64> {
-    let line = printed.lines().find_map(|line| line.strip_prefix("tps = "))?;
-    line.split(' ').next()?.parse().ok()
-}
-
-fn smallest_middle_largest(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_by(f64::total_cmp);
-    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-    [
-        at(0),
-        at(values.len().saturating_sub(1) / 2),
-        at(values.len().saturating_sub(1)),
-    ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{smallest_middle_largest, transactions_a_second};
-
-    #[test]
-    fn a_rate_is_read() {
-        let printed = "number of failed transactions: 0\ntps = 1234.5 (without initial connection time)\n";
-        assert_eq!(transactions_a_second(printed), Some(1234.5));
-        assert_eq!(transactions_a_second("no tps"), None);
-    }
-
-    #[test]
-    fn the_middle_is_the_median() {
-        assert_eq!(smallest_middle_largest(vec![3.0, 1.0, 2.0]), [1.0, 2.0, 3.0]);
-    }
-}
+    ),
+    (
+        "insert an entity",
+        "SELECT insert_entity('Bench', :p, :new, '{\"Name\": \"x\", \"Age\": 1}');",
+        Some("INSERT INTO table_service_data.\"Bench\" VALUES (:p, :new, now(), '{\"Name\": \"x\", \"Age\": 1}');"),
+    ),
+    (
+        "batch of 100",
+        "SELECT count(*) FROM execute_batch('Bench', :p, \
+         VARIADIC ARRAY(SELECT batch_insert(:new::text || n, '{\"Name\": \"x\", \"Age\": 1}') FROM generate_series(1, 100) AS n));",
+        None,
+    ),
+];

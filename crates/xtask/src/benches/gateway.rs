@@ -2,9 +2,11 @@
 
 use std::process::Command;
 
-use super::server::Postgres;
+use anyhow::Context;
+
+use super::server::{Postgres, smallest_middle_largest};
 use crate::azurite;
-use crate::environment::{Environment, Result, run, text};
+use crate::environment::{Environment, Result, output, run, text};
 
 /// How it is measured.
 #[derive(clap::Args)]
@@ -21,6 +23,9 @@ pub struct Options {
     /// Only this: insert, get, find, replace, merge, page or batch
     #[arg(long, value_name = "NAME")]
     work: Option<String>,
+    /// Point gets and inserts of one gateway beside the same calls of pgbench, without HTTP
+    #[arg(long, conflicts_with = "work")]
+    pgbench: bool,
 }
 
 impl Options {
@@ -31,6 +36,7 @@ impl Options {
             seconds: 2,
             connections: "1,16".to_owned(),
             work: None,
+            pgbench: false,
         }
     }
 }
@@ -47,6 +53,9 @@ pub fn gateway(environment: &Environment, options: &Options) -> Result {
         "synchronous_commit=on",
         "autovacuum=off",
     ])?;
+    if options.pgbench {
+        return beside_pgbench(&postgres, options, &server.url("postgres", "postgres")?);
+    }
     server.sql("postgres", "postgres", &["CREATE DATABASE memory"])?;
     server.sql("postgres", "memory", &["CREATE EXTENSION table_service"])?;
     let in_memory = server.url("postgres", "memory")? + "?options=-c%20synchronous_commit%3Doff";
@@ -78,6 +87,56 @@ pub fn gateway(environment: &Environment, options: &Options) -> Result {
     ]);
     http.args(["--seconds", &options.seconds.to_string(), "--json"]);
     run(http.args(options.work.iter().flat_map(|work| ["--work", work])))
+}
+
+/// Requests a second of a gateway to transactions a second of pgbench, alternately, on the same server with durable commits.
+fn beside_pgbench(postgres: &Postgres, options: &Options, url: &str) -> Result {
+    const FILL: &str = "SELECT table_service.create_table('Direct'); \
+                        SELECT count(table_service.insert_entity('Direct', 'read', n::text, jsonb_build_object('FirstName', 'Don', \
+                        'LastName', 'Hall ' || n, 'Email', n || '@contoso.com', 'Age', n % 90, 'Score', 1.5, 'Active', true, \
+                        'Visits', n))) FROM generate_series(1000, 1999) AS n";
+    const INSERTED: &str = r#"{"FirstName": "Don", "LastName": "Hall", "Email": "don.hall@contoso.com", "Age": 7, "Score": 1.5, "Active": true, "Visits@odata.type": "Edm.Int64", "Visits": "7", "Id@odata.type": "Edm.Guid", "Id": "c9da6455-213d-42c9-9a79-3e9149a57833"}"#;
+    let (_gateway, address) = postgres.start_gateway("ours", &[url.to_owned()])?;
+    let mut psql = postgres.environment.command(postgres.environment.of_postgres("psql"));
+    output(psql.args(["-qc", FILL, url]))?;
+    let script = postgres.directory().join("direct.pgbench");
+    println!(
+        "{:<8} {:>11} {:>10} {:>10} {:>20}",
+        "", "connections", "gateway/s", "pgbench/s", "gateway / pgbench"
+    );
+    for work in ["get", "insert"] {
+        for connections in options.connections.split(',') {
+            let (mut rates, mut direct, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+            for round in 0..options.rounds {
+                let statement = match work {
+                    "get" => "\\set r random(1000, 1999)\nSELECT * FROM get_entity('Direct', 'read', :r);\n".to_owned(),
+                    _ => format!(
+                        "\\set n :n + 1\n\\set p {round} * 1000000 + {connections} * 1000 + :client_id\n\
+                         SELECT insert_entity('Direct', :p, :n, '{INSERTED}');\n"
+                    ),
+                };
+                fs_err::write(&script, statement)?;
+                let mut http = load(postgres);
+                http.args(["--server", &format!("ours={address}"), "--work", work]);
+                http.args(["--connections", connections, "--rounds", "1"]);
+                let printed = output(http.args(["--seconds", &options.seconds.to_string()]))?;
+                let printed = String::from_utf8_lossy(&printed).into_owned();
+                let figures = printed.lines().find_map(|line| line.split_once(" ours "));
+                let rate = figures.and_then(|(_, figures)| figures.split_whitespace().next());
+                let rate: f64 = rate.context("there is no rate")?.parse()?;
+                let of_pgbench = postgres.pgbench(url, &script, connections.parse()?, options.seconds)?;
+                rates.push(rate);
+                direct.push(of_pgbench);
+                ratios.push(rate / of_pgbench);
+            }
+            let [[_, rate, _], [_, direct, _]] = [rates, direct].map(smallest_middle_largest);
+            let [smallest, middle, largest] = smallest_middle_largest(ratios);
+            println!(
+                "{work:<8} {connections:>11} {rate:>10.0} {direct:>10.0} {middle:>7.2} ({smallest:.2}..{largest:.2})"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Builds the gateway, and the program that loads it.

@@ -5,6 +5,7 @@ mod copies;
 mod gateway;
 mod programs;
 mod server;
+mod stress;
 
 use self::programs::{UNDISTURBED, measure as measure_one};
 use crate::citus::postgres;
@@ -28,28 +29,18 @@ pub enum Bench {
         #[command(flatten)]
         arguments: Arguments,
     },
-    /// Small tables beside large ones, and memory (an hour)
-    Growth(Arguments),
-    /// Work by filter on 3 million entities, beside batches and hand-written SQL
+    /// Work by filter on 3 million entities, beside hand-written SQL
     Bulk(Arguments),
-    /// Reads and writes of a table with an expiry beside one without, and sweeps
+    /// Reads and writes of a table with an expiry beside one without
     Expiry(Arguments),
     /// What a change feed costs writers and readers, and the lag of copies that follow it
     Feeds(Arguments),
     /// An archive: its first base, how far it is behind, its size, and a restore
     Archive(Arguments),
-    /// The same queries with property indexes and without, where they gain nothing from them
-    Indexes {
-        /// Compare instructions instead of time; it takes an hour and needs valgrind
-        #[arg(long)]
-        counted: bool,
-        #[command(flatten)]
-        arguments: Arguments,
-    },
+    /// The same queries with property indexes and without, where they gain nothing from them, in instructions (an hour; valgrind)
+    Indexes(Arguments),
     /// One partition under load
-    Stress(Arguments),
-    /// The model alone
-    Model(Arguments),
+    Stress(stress::Options),
     /// The gateway over HTTP, beside azurite
     Gateway(gateway::Options),
     /// Copies, beside COPY of psql, and over REST
@@ -67,14 +58,12 @@ pub fn measure(pg: Option<u32>, bench: Option<Bench>) -> Result {
             gateway::gateway(environment, &gateway::Options::short())
         }
         Some(Bench::Compare { counted, arguments }) => programs::compare(environment, &arguments.arguments, counted),
-        Some(Bench::Growth(of)) => programs::growth(environment, &of.arguments),
-        Some(Bench::Bulk(of)) => measure_one(environment, "bulk", &of.arguments, &UNDISTURBED, &[]),
-        Some(Bench::Expiry(of)) => measure_one(environment, "expiry", &of.arguments, &UNDISTURBED, &[]),
+        Some(Bench::Bulk(of)) => measure_one(environment, "turns", &of.arguments, &UNDISTURBED, &["bulk"]),
+        Some(Bench::Expiry(of)) => measure_one(environment, "turns", &of.arguments, &UNDISTURBED, &["expiry"]),
         Some(Bench::Feeds(of)) => programs::with_feeds(environment, "feeds", &of.arguments),
         Some(Bench::Archive(of)) => programs::with_feeds(environment, "archive", &of.arguments),
-        Some(Bench::Indexes { counted, arguments }) => programs::indexes(environment, &arguments.arguments, counted),
-        Some(Bench::Stress(of)) => programs::stress(environment, &of.arguments),
-        Some(Bench::Model(of)) => programs::model(environment, &of.arguments),
+        Some(Bench::Indexes(of)) => programs::indexes(environment, &of.arguments),
+        Some(Bench::Stress(options)) => programs::stress(environment, &options),
         Some(Bench::Gateway(options)) => gateway::gateway(environment, &options),
         Some(Bench::Copy(options)) => copies::copies(environment, &options),
         Some(Bench::Citus(options)) => citus::citus(&Environment::load(postgres(pg), false)?, &options),

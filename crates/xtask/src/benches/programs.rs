@@ -1,8 +1,9 @@
 //! The measuring programs of `benches/src/bin`, and the servers on which they measure.
 
-use anyhow::Context;
+use clap::Parser;
 
 use super::server::Postgres;
+use super::stress;
 use crate::environment::{Environment, Result, run};
 use crate::temporary::Server;
 
@@ -46,16 +47,16 @@ pub fn compare(environment: &Environment, arguments: &[String], counted: bool) -
     drop(server);
     // Against the service's published targets.
     let server = program.postgres.start(&with(&SETTINGS, &DURABLE))?;
-    program.run(&server, &["--service-targets", "--json", "target/bench-service.json"])
+    for (clients, batch) in [("1", "1"), ("8", "1"), ("1", "100"), ("4", "100")] {
+        let inserts = ["stress", "--mix", "insert=100", "--entities", "1", "--seconds", "5"];
+        let options = stress::Options::parse_from(with(&inserts, &["--clients", clients, "--batch", batch]));
+        let mut environment = program.postgres.environment.clone();
+        stress::stress(&mut environment, &options, &server.url("postgres", "postgres")?)?;
+    }
+    Ok(())
 }
 
-/// Small tables and large ones. Every table is in memory, so that growth is not hidden by waits for the disk.
-pub fn growth(environment: &Environment, arguments: &[String]) -> Result {
-    let memory = format!("shared_buffers={}MB", half_of_the_memory()?.min(6144));
-    measure(environment, "growth", arguments, &with(&SETTINGS, &[&memory]), &[])
-}
-
-/// A program that measures change feeds and what follows them.
+/// A program that measures change feeds and their followers.
 pub fn with_feeds(environment: &Environment, name: &'static str, arguments: &[String]) -> Result {
     run(&mut environment.cargo(["build", "--release", "-p", "table_service_copy", "--quiet"]))?;
     let copy = environment
@@ -67,41 +68,31 @@ pub fn with_feeds(environment: &Environment, name: &'static str, arguments: &[St
     measure(environment, name, arguments, &settings, &["--copy", &copy])
 }
 
-/// One partition under load.
-pub fn stress(environment: &Environment, arguments: &[String]) -> Result {
-    measure(environment, "stress", arguments, &with(&SETTINGS, &DURABLE), &[])
+/// One partition under load, on a server of the user's or on a new one.
+pub fn stress(environment: &Environment, options: &stress::Options) -> Result {
+    if let Some(url) = &options.database_url {
+        environment.set_up(&environment.pg.to_string())?;
+        return stress::stress(&mut environment.clone(), options, url);
+    }
+    let postgres = Postgres::build(environment)?;
+    let _awake = postgres.stay_awake()?;
+    let server = postgres.start(&with(&SETTINGS, &DURABLE))?;
+    let url = server.url("postgres", "postgres")?;
+    stress::stress(&mut postgres.environment.clone(), options, &url)
 }
 
-/// The costs of property indexes for queries that gain nothing from them. Counted instructions are the same on a busy
-/// machine.
-pub fn indexes(environment: &Environment, arguments: &[String], counted: bool) -> Result {
-    if !counted {
-        return measure(
-            environment,
-            "indexes",
-            arguments,
-            &UNDISTURBED,
-            &["--json", "target/bench-indexes.json"],
-        );
-    }
+/// The costs of property indexes for queries that gain nothing from them, in instructions.
+pub fn indexes(environment: &Environment, arguments: &[String]) -> Result {
     let Some(program) = Program::build(environment, "indexes", arguments)? else {
         return Ok(());
     };
     let _awake = program.postgres.stay_awake()?;
     for order in ["of-keys", "random"] {
         for statistics in ["fresh", "stale", "none"] {
-            let tables = ["--order", order, "--statistics", statistics, "--entities", "50000"];
-            program.count(&tables)?;
+            program.count(&["--order", order, "--statistics", statistics])?;
         }
     }
     Ok(())
-}
-
-/// The model alone.
-pub fn model(environment: &Environment, arguments: &[String]) -> Result {
-    run(environment
-        .cargo(["bench", "-p", "table_service_model"])
-        .args(arguments))
 }
 
 /// One program on one server.
@@ -166,15 +157,4 @@ fn path(environment: &Environment, name: &str) -> std::path::PathBuf {
 
 fn with<'s>(some: &[&'s str], more: &[&'s str]) -> Vec<&'s str> {
     [some, more].concat()
-}
-
-/// In MB.
-fn half_of_the_memory() -> Result<u64> {
-    let path = std::path::Path::new("/proc/meminfo");
-    let lines = fs_err::read_to_string(path)?;
-    let kilobytes = lines
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next());
-    let kilobytes = kilobytes.and_then(|number| number.parse::<u64>().ok());
-    Ok(kilobytes.context("/proc/meminfo has no MemTotal")? / 2048)
 }

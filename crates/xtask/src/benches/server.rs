@@ -2,9 +2,12 @@
 //! another kind.
 
 use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
 
 use crate::background::{Background, address_of_gateway};
-use crate::environment::{Environment, Result, run, text};
+use crate::environment::{Environment, Result, output, processors, run, text};
 use crate::temporary::{Server, TemporaryDirectory};
 
 pub struct Postgres {
@@ -73,6 +76,17 @@ impl Postgres {
         Ok((gateway, address))
     }
 
+    /// Runs a script of pgbench with prepared statements, and returns its transactions a second. Its variable `n` begins with
+    /// 1000000.
+    pub fn pgbench(&self, url: &str, script: &Path, clients: u32, seconds: u32) -> Result<f64> {
+        let mut pgbench = pgbench(&self.environment, clients, seconds);
+        pgbench.args(["-D", "n=1000000", "-f"]).arg(script);
+        pgbench.env("PGOPTIONS", "-c search_path=table_service");
+        let printed = output(pgbench.arg(url))?;
+        transactions_a_second(&String::from_utf8_lossy(&printed))
+            .with_context(|| format!("{}: pgbench has no result", script.display()))
+    }
+
     /// Keeps the processors awake until the result is dropped. An idle processor sleeps, and in a virtual machine waking it takes
     /// longer than a statement. With one client that waits for one server, the measurement would be of this. So a loop keeps each
     /// processor awake, at a priority below everything else. Where many threads wait for each other the loops are in the way.
@@ -90,6 +104,44 @@ impl Postgres {
     }
 }
 
-fn processors() -> Result<usize> {
-    Ok(std::thread::available_parallelism()?.get())
+/// pgbench, which sends prepared statements over so many connections for so many seconds.
+pub fn pgbench(environment: &Environment, clients: u32, seconds: u32) -> Command {
+    let mut pgbench = environment.command(environment.of_postgres("pgbench"));
+    pgbench.args(["-n", "-M", "prepared", "-j", "2"]);
+    pgbench.args(["-c", &clients.to_string(), "-T", &seconds.to_string()]);
+    pgbench
+}
+
+/// The result in the output of pgbench.
+pub fn transactions_a_second(printed: &str) -> Option<f64> {
+    let line = printed.lines().find_map(|line| line.strip_prefix("tps = "))?;
+    line.split(' ').next()?.parse().ok()
+}
+
+/// The smallest, the median and the largest of some values.
+pub fn smallest_middle_largest(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    [
+        at(0),
+        at(values.len().saturating_sub(1) / 2),
+        at(values.len().saturating_sub(1)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{smallest_middle_largest, transactions_a_second};
+
+    #[test]
+    fn a_rate_is_read() {
+        let printed = "number of failed transactions: 0\ntps = 1234.5 (without initial connection time)\n";
+        assert_eq!(transactions_a_second(printed), Some(1234.5));
+        assert_eq!(transactions_a_second("no tps"), None);
+    }
+
+    #[test]
+    fn the_middle_is_the_median() {
+        assert_eq!(smallest_middle_largest(vec![3.0, 1.0, 2.0]), [1.0, 2.0, 3.0]);
+    }
 }

@@ -19,7 +19,7 @@ import urllib.request
 
 __all__ = ["Emulator", "__version__", "start"]
 
-# The wheel has that of the command.
+# The wheel has the version of the command.
 __version__ = "0.0.0"
 
 _NAME = "table-service-emulator"
@@ -79,7 +79,7 @@ class Emulator:
             self._process.stdout.close()
 
     def _post(self, path: str, body: bytes) -> None:
-        # No proxy stands before this machine.
+        # There is no proxy before this machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(urllib.request.Request(self.admin_url + path, data=body, method="POST")):
@@ -94,7 +94,7 @@ def start(port: int = 0, **options: object) -> Emulator:
     Port 0 takes a free one. Further options are those of the command, such as inject="503=1%", data="directory" or expose=True.
     """
     arguments = {"port": port, "admin_port": 0, "parent": os.getpid(), **options}
-    # What it prints is read here.
+    # Its output is read here.
     arguments.pop("quiet", None)
     command = [program()]
     for name, value in arguments.items():
@@ -105,7 +105,7 @@ def start(port: int = 0, **options: object) -> Emulator:
             command.append(f"{option}={value}")
     environment = {name: value for name, value in os.environ.items() if name != "TABLE_SERVICE_EMULATOR_QUIET"}
     with tempfile.TemporaryFile() as errors:
-        # In a session of its own no Ctrl-C reaches it: what this process does at its end may need it.
+        # In a session of its own no Ctrl-C reaches it: the last work of this process may need it.
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -1,5 +1,5 @@
 // Test set-ups as people have them for azurite-table, with the command changed: npm scripts, a task of an editor, steps of CI. The one of
-// containers and compose files is in packaging/test_images.sh.
+// containers and compose files is in tests/packages/images.sh.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -12,7 +12,7 @@ function emulatorRuns() {
   const processes = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   return processes.some((process) => {
     try {
-      // That of a process that has ended is empty.
+      // The command line of a process that has ended is empty.
       return readFileSync(`/proc/${process}/cmdline`, "utf8").includes("table-service-emulator");
     } catch {
       return false; // It has ended.
@@ -68,7 +68,7 @@ test("steps of CI", async () => {
   let said = "";
   try {
     for (const [, command] of steps) {
-      // Like a runner: each step has a shell, and what it leaves in the background goes on until the end of the job.
+      // Like a runner: each step has a shell, and its background processes go on until the end of the job.
       const shell = spawn("bash", ["-e", "-c", command], { detached: true, stdio: ["ignore", "pipe", "inherit"] });
       shell.stdout.on("data", (text) => (said += text));
       groups.push(shell.pid);

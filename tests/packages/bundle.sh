@@ -2,15 +2,15 @@
 # Installs, uses, upgrades and removes the emulator's wheel and npm package of target/packages in bare Debian systems that have only
 # Python and pip, or Node.js and npm, and no network while it is used. Needs root.
 #
-#   test_bundle.sh [RELEASE]    Debian's release (default: trixie, the first whose Node.js the SDK takes)
+#   bundle.sh [RELEASE]    Debian's release (default: trixie, the first with a Node.js that the SDK takes)
 set -euo pipefail
 
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 project=$PWD
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-# shellcheck source=packaging/testing.sh
-. packaging/testing.sh
+# shellcheck source=tests/testing.sh
+. tests/testing.sh
 # shellcheck source=tests/chroot.sh
 . tests/chroot.sh
 release=${1:-trixie}
@@ -54,7 +54,7 @@ apt_install python3 python3-pip python3-venv
 inside "useradd --create-home somebody"
 mkdir -p "$system"/{packages,tests}
 cp "$wheel" "$system/packages/"
-cp packaging/session.py packaging/emulator/tests/test_service.py "$system/tests/"
+cp tests/session.py packaging/emulator/tests/test_service.py "$system/tests/"
 python=$(inside "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
 "$venv/bin/pip" download --quiet --disable-pip-version-check --only-binary=:all: --python-version "$python" \
   --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
@@ -101,7 +101,7 @@ nothing_is_left "pytest"
 ! offline somebody "FAIL=yes $pytest" >"$work/log" || die "the failing test passes"
 grep -E '^1 failed, 13 passed' "$work/log" >/dev/null || die "a failing test harms others: $(<"$work/log")"
 ok "a failing test fails alone"
-# What a killed run leaves ends a moment later.
+# The processes that a killed run leaves end a moment later.
 offline somebody "FAIL=abort $pytest || for i in {1..600}; do grep -qsE '^(table-service|postgres)' /proc/[0-9]*/comm || break; sleep 0.1; done" >"$work/log" 2>&1
 nothing_is_left "an aborted run"
 # Shells let programs in the background ignore a Ctrl-C, and tests may run there.
@@ -123,7 +123,7 @@ chmod u+w "$system/home/somebody"
 same "the lines of azurite-table, in a current directory that keeps the tables" "Azurite Table service is successfully listening at http://127.0.0.1:10002
 Azurite Table service successfully closed" "$(offline somebody "mkdir -p /tmp/kept; cd /tmp/kept; '$installed/bin/table-service-emulator' azurite-table --silent >/tmp/said & e=\$!
   until grep -q listening /tmp/said 2>/dev/null; do sleep 0.05; done; kill -TERM \$e; wait \$e; grep -E 'listening|closed' /tmp/said; rm -r /tmp/said /tmp/kept")"
-# What is in the package, by its bill of materials, and the words of its licences.
+# The content of the package, by its bill of materials, and the words of its licences.
 own="$system$installed/share/table-service-emulator"
 for part in postgresql rust-std table_service tikv-jemalloc-sys; do
   "$venv/bin/python" -c 'import json, sys; sys.exit(sys.argv[1] not in [part["name"] for part in json.load(sys.stdin)["components"]])' "$part" \
@@ -152,14 +152,14 @@ offline somebody "$pip install -q --no-index --find-links /packages table-servic
 same "a session after an upgrade" "[7, 8, 9]" \
   "$(offline somebody "$session session '$installed/bin/table-service-emulator' '$installed/bin/python' session.py")"
 offline somebody "$pip uninstall -q -y table-service-emulator"
-# pytest keeps a compiled form of plugins, of which pip does not know.
+# pytest keeps a compiled form of plugins, unknown to pip.
 same "what is left when it is uninstalled" "" "$(inside "find /home/somebody/installed -path '*table?service?emulator*' -type f -not -name '*.pyc'")"
 leave
 
 # --- Node.js ------------------------------------------------------------------------------------------------------------------
 
 enter "$release"
-# npm scripts end what they have started with the help of `ps`.
+# npm scripts end the processes that they have started with the help of `ps`.
 apt_install nodejs npm procps
 inside "useradd --create-home somebody"
 mkdir -p "$system"/{packages,tests} "$system/usr/local/lib/sdk"

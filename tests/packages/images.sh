@@ -3,11 +3,11 @@
 # checks and volumes. Needs root, and Debian's docker.io and iproute2. Its engine, processes and network are not those of the machine.
 set -euo pipefail
 
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-# shellcheck source=packaging/testing.sh
-. packaging/testing.sh
+# shellcheck source=tests/testing.sh
+. tests/testing.sh
 if [[ ${1:-} != apart ]]; then
   ((EUID == 0)) || die "only root can start a Docker engine"
   for program in dockerd docker ip; do
@@ -15,7 +15,7 @@ if [[ ${1:-} != apart ]]; then
   done
   pgrx-config/setup.sh sdks
   tests/sdk/packages.sh python python tests/sdk/requirements.txt >/dev/null
-  # What it starts ends with it.
+  # Its processes end with it.
   exec unshare --net --pid --fork --kill-child --mount-proc "$0" apart
 fi
 venv=$(tests/sdk/packages.sh python python tests/sdk/requirements.txt)
@@ -51,7 +51,7 @@ waits "docker info --format '{{.Driver}}'" vfs
 
 # by_sdk ACCOUNT KEY [again]
 by_sdk() {
-  "$venv/bin/python" packaging/session.py \
+  "$venv/bin/python" tests/session.py \
     "DefaultEndpointsProtocol=http;AccountName=$1;AccountKey=$2;TableEndpoint=http://127.0.0.1:10002/$1;" "${@:3}"
 }
 # loads IMAGE
@@ -92,10 +92,10 @@ waits "$health" healthy
 same "the volume has kept the entities; the current directory is the place" "[7, 8, 9]" "$(by_sdk devstoreaccount1 "$key" again)"
 docker rm --force server >/dev/null
 
-# --- In the place of azurite's image ------------------------------------------------------------------------------------------------
+# --- Instead of azurite's image -----------------------------------------------------------------------------------------------------
 
 loads table-service-azurite
-# What waits for its container sees: a line of each service, and an answer to who lists containers, as a check of health does.
+# A line of each service for a program that waits for it, and an answer to a list of containers, as a check of health asks.
 as_azurite() {
   local service
   for service in Blob:10000 Queue:10001 Table:10002; do

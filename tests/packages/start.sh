@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Runs what the container images start (packaging/start.sh) without an engine, as the images do: as the user postgres, with a file
-# system and a network of its own. Then it tries what clients, other users and other containers can reach. Needs root.
+# Runs packaging/start.sh, which the container images start, without an engine, as the images do: as the user postgres, with a
+# file system and a network of its own. Then it tries the access of clients, other users and containers. Needs root.
 #
 # Environment: PGBIN, a PostgreSQL with the extension; GATEWAY, the program
 set -euo pipefail
 
-cd "$(dirname "$0")/.."
-# shellcheck source=packaging/testing.sh
-. packaging/testing.sh
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/testing.sh
+. tests/testing.sh
 if [[ ${1:-} != apart ]]; then
   ((EUID == 0)) || die "only root can start a container"
   for program in ip unshare curl ss pgrep; do command -v "$program" >/dev/null || die "$program is missing"; done
-  # What it starts ends with it, and nobody outside sees its mounts.
+  # Its processes end with it, and nobody outside sees its mounts.
   exec unshare --mount --net --pid --fork --kill-child --mount-proc "$0" apart
 fi
 
@@ -90,10 +90,10 @@ same "the same once more" 409 "$(entities -d '{"PartitionKey": "p", "RowKey": "r
 same "its role sets the properties of the service" "" "$(as postgres tables "SELECT table_service.set_service_properties('{\"Cors\": []}')")"
 same "its role deletes its table" t "$(as postgres tables "SELECT table_service.create_table('Gone')" >/dev/null && as postgres tables "SELECT table_service.delete_table('Gone')")"
 
-# A volume of earlier images, whose gateway was the superuser.
+# A volume of earlier images, where the gateway was the superuser.
 as postgres postgres "ALTER TABLE table_service_data.\"Things\" OWNER TO postgres" >/dev/null
 stops
-# What a server that was killed leaves: a number that another process has.
+# The file that a killed server leaves: its number is another process's.
 echo 1 >/var/lib/postgresql/tables/postmaster.pid
 start
 same "the volume has kept the entities" 409 "$(entities -d '{"PartitionKey": "p", "RowKey": "r"}')"

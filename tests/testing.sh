@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What the tests of packages and images have in common. To be sourced from the root of the project.
+# The common parts of the tests of packages and images. To be sourced from the root of the project.
 
 die() {
-  echo "packaging/$(basename "$0"): $*" >&2
+  echo "$(basename "$0"): $*" >&2
   exit 1
 }
 ok() { printf 'ok       %s\n' "$*"; }

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Installs, uses, upgrades and purges the packages of target/packages in a bare Debian system. Needs root.
 #
-#   test.sh [RELEASE]     Debian's release (default: the one of this machine); its PostgreSQL is used
+#   debian.sh [RELEASE]    Debian's release (default: the one of this machine); its PostgreSQL is used
 set -euo pipefail
 
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 project=$PWD
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-# shellcheck source=packaging/testing.sh
-. packaging/testing.sh
+# shellcheck source=tests/testing.sh
+. tests/testing.sh
 # shellcheck source=tests/chroot.sh
 . tests/chroot.sh
 release=${1:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
@@ -58,13 +58,13 @@ waits() {
   die "does not happen: $*"
 }
 
-# What the packages must not have left.
+# The files that the packages must not have left.
 leftovers() {
   inside "find / -xdev \( -path /project -o -path /packages -o -path /proc -o -path /opt -o -path /var/cache/apt -o -path /dev \) -prune -o \
     \( -name '*table[-_]service*' -o -name 'postgresql-*-table*' \) -print"
 }
 
-# The package of a version before, made of that of this one: the objects and the library of the release.
+# The package of a version before, made of the package of this one: the objects and the library of the release.
 package_of_release() {
   local old=$1 built tree=$work/old-package
   built=$(pgrx-config/release.sh "$old" "$PG")
@@ -139,7 +139,7 @@ waits curl -sf http://127.0.0.1:10013/ready
 ok "it is ready: $(curl -sf http://127.0.0.1:10013/ready)"
 key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
 by_sdk() {
-  "$venv/bin/python" packaging/session.py \
+  "$venv/bin/python" tests/session.py \
     "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=http://127.0.0.1:$1/devstoreaccount1;"
 }
 same "a session of the SDK with the gateway" "[7, 8, 9]" "$(by_sdk 10012)"
@@ -160,7 +160,7 @@ for user in somebody root; do
   same "a session after the reset" "[7, 8, 9]" "$(by_sdk 10022)"
   ends
 done
-# They were killed, and so was what cleans up after them. The next one does it.
+# They were killed, and so was the process that cleans up after them. The next one does it.
 for user in somebody root; do
   begins "$user" "exec table-service-emulator --port 10022"
   waits inside "table-service-emulator healthcheck --port 10022"
@@ -170,7 +170,7 @@ for user in somebody root; do
 done
 same "what emulators leave in /tmp" "" "$(inside "ls -d /tmp/table-service-emulator-* 2>/dev/null || true")"
 
-# --- What is in them --------------------------------------------------------------------------------------------------------
+# --- Their contents ---------------------------------------------------------------------------------------------------------
 
 for file in "postgresql-$PG-table-service/licences" table-service-gateway/licences{,-copy} table-service-emulator/licences; do
   inside "zcat -f /usr/share/doc/$file*" | grep 'The Rust Standard Library' >/dev/null || die "/usr/share/doc/$file lacks the licences"
