@@ -2,7 +2,7 @@
 # Builds Citus into the private PostgreSQL, from a source that the user has: Citus has another licence, so it is neither in this
 # repository nor fetched.
 #
-#   build.sh SOURCE     SOURCE is a directory or a tar of Citus 14, such as what GitHub serves for the tag v14.0.1
+#   build.sh SOURCE     SOURCE is a directory or a tar of Citus 14, for example the tar that GitHub serves for v14.0.1
 #
 # Environment: PG_CONFIG
 set -euo pipefail

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SDKs and clients from their registries, at their pinned versions, in the cache. Prints the directory that has them.
 #
-#   packages.sh python NAME REQUIREMENTS     a virtual environment with what this file lists
-#   packages.sh javascript NAME DIRECTORY    what DIRECTORY/package-lock.json says, in node_modules; also the right Node.js, in
+#   packages.sh python NAME REQUIREMENTS     a virtual environment with the packages that this file lists
+#   packages.sh javascript NAME DIRECTORY    the packages of DIRECTORY/package-lock.json, in node_modules; also Node.js, in
 #                                            node_modules/node/bin, if the machine's own is too old
 set -euo pipefail
 

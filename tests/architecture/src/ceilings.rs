@@ -1,7 +1,7 @@
 //! How large the house may be: numbers that a change raises only in its own commit, with the reason in its body.
 //!
-//! `tests/architecture/ceilings.txt` has a line for each number. Who goes over a ceiling makes the thing smaller, or raises the number. Who
-//! is far below one lowers it.
+//! `tests/architecture/ceilings.txt` has a line for each number. A change that goes over a ceiling makes the thing
+//! smaller, or raises the number. A change that comes far below one lowers it.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -103,7 +103,7 @@ pub fn parse(text: &str) -> Result<Numbers, String> {
         .map_err(|line| format!("{line:?} is not a name with a number"))
 }
 
-/// What differs from the ceilings, one text for each number. A number may be below its ceiling by a fiftieth, or by ten.
+/// The differences from the ceilings, a text for each. A number may be below its ceiling by a fiftieth, or by ten.
 #[must_use]
 pub fn differences(ceilings: &Numbers, numbers: &Numbers) -> Vec<String> {
     let names: std::collections::BTreeSet<&String> = ceilings.keys().chain(numbers.keys()).collect();
@@ -186,7 +186,7 @@ fn is_document(path: &Path, kind: &str) -> bool {
     kind == "md" && is_here && path != Path::new("CHANGELOG.md")
 }
 
-/// How often some words stand in a text, in any case.
+/// How often some words are in a text, in any case.
 fn occurrences(text: &str, words: &str) -> usize {
     let plain: String = text
         .to_lowercase()
@@ -215,7 +215,7 @@ fn wide_comments(text: &str) -> usize {
     text.lines().filter(is_wide).count()
 }
 
-/// What one file of Rust has.
+/// The counts of one file of Rust.
 #[derive(Default)]
 struct Found {
     test_lines: usize,

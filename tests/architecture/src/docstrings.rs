@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Other beginnings of the first sentence, each with what stands in its place.
+/// Other beginnings of the first sentence, each with the right one.
 const OTHERS: [(&str, &str); 5] = [
     ("Whether ", "Returns whether"),
     ("Return ", "Returns"),

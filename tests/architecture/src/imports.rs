@@ -1,12 +1,12 @@
-//! The rules for imports: crates and storeys import only what is below them, and no modules of one directory import each other
-//! in a circle.
+//! The rules for imports: crates and storeys import only those below them, and no modules of one directory import each
+//! other in a circle.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::modules::{Crate, Kind, Mention, Module};
 
 /// The crates of the product and the program that builds and tests them, each with those of them that it may import.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("table_service", &["table_service_model"]),
     (
         "table_service_archive",
@@ -27,10 +27,12 @@ const CRATES: [(&str, &[&str]); 11] = [
             "table_service_archive",
             "table_service_command_line",
             "table_service_connect",
+            "table_service_documents",
             "table_service_files",
             "table_service_model",
         ],
     ),
+    ("table_service_documents", &["table_service_model"]),
     (
         "table_service_emulator",
         &[
@@ -58,6 +60,7 @@ const CRATES: [(&str, &[&str]); 11] = [
         &[
             "table_service_command_line",
             "table_service_connect",
+            "table_service_documents",
             "table_service_explorer",
             "table_service_model",
         ],
@@ -66,7 +69,7 @@ const CRATES: [(&str, &[&str]); 11] = [
     ("xtask", &[]),
 ];
 
-/// The programs that reach PostgreSQL, with their explorer, and what only the crate that does it for them may name.
+/// The programs that reach PostgreSQL, with their explorer, and the names that only the crate for this may use.
 const PROGRAMS: [&str; 4] = [
     "table_service_copy",
     "table_service_emulator",
@@ -102,7 +105,7 @@ pub fn check(tree: &Crate) -> Vec<String> {
     findings
 }
 
-/// One module names something that another one defines. Modules here are files: what is written in an inline module belongs
+/// One module names something that another one defines. Modules here are files: the content of an inline module belongs
 /// to the file.
 struct Edge<'a> {
     from: usize,
@@ -135,7 +138,7 @@ fn depends_on(tree: &Crate, from: usize, mention: &Mention) -> Option<usize> {
         Kind::Glob => Some(found.module).filter(|&module| tree.module(module).is_some_and(|m| !m.items.is_empty())),
         // A variable may have the name of a module, and a module is no value.
         Kind::Code if !found.item && mention.path.len() == 1 => None,
-        // The name of a module that one is in says nothing; what is taken from there is a mention of its own.
+        // The name of a module that one is in says nothing; an item that is taken from there is a mention of its own.
         _ if !found.item && (from == found.module || ancestors(tree, from).any(|module| module == found.module)) => {
             None
         }
@@ -169,7 +172,7 @@ fn resolve(tree: &Crate, from: usize, path: &[String], depth: usize) -> Option<F
     Some(Found { module, item: false })
 }
 
-/// Finds `name::rest` in a module. `bare` says that nothing stands before the name, so it may also be something that this
+/// Finds `name::rest` in a module. `bare` says that nothing is before the name, so it may also be something that this
 /// crate does not have.
 fn look_up(tree: &Crate, module: usize, name: &str, rest: &[String], depth: usize, bare: bool) -> Option<Found> {
     let here = tree.module(module)?;
@@ -201,7 +204,7 @@ fn look_up(tree: &Crate, module: usize, name: &str, rest: &[String], depth: usiz
             }
         }
     }
-    // What a macro defines is in the module where the macro is called.
+    // The items that a macro defines are in the module where the macro is called.
     (!bare).then_some(Found { module, item: true })
 }
 
@@ -212,7 +215,7 @@ fn known(tree: &Crate, found: &Found, name: &str) -> bool {
             .is_some_and(|module| module.items.contains(name))
 }
 
-/// The module whose file holds this module.
+/// The module that is the file of this module.
 fn file_of(tree: &Crate, index: usize) -> usize {
     match tree.module(index) {
         Some(Module {
@@ -366,7 +369,7 @@ fn circles(tree: &Crate, edges: &[Edge]) -> Vec<String> {
         }
         let mut graph: BTreeMap<usize, BTreeMap<usize, &Edge>> = BTreeMap::new();
         for edge in edges {
-            // What tests import does not bind the code that they test.
+            // Imports of tests do not bind the code that they test.
             if edge.mention.test && !module.test {
                 continue;
             }

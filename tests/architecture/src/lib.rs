@@ -1,6 +1,6 @@
-//! What keeps the code in order, checked by reading it: which module may import which (`imports`), and that the paths,
-//! sections and patches that others point to exist (`references`), what stands in one storey only (`storeys`), that docstrings
-//! begin alike (`docstrings`), and that the house does not grow unseen (`ceilings`). Nothing here needs PostgreSQL.
+//! Rules that keep the code in order, by reading it: which module may import which (`imports`), that paths, sections
+//! and patches exist (`references`), that some code is in one storey only (`storeys`), that docstrings begin alike
+//! (`docstrings`), and that the house does not grow unseen (`ceilings`). Nothing here needs PostgreSQL.
 
 pub mod ceilings;
 pub mod docstrings;

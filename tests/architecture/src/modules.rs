@@ -52,12 +52,12 @@ pub enum Kind {
     Glob,
     /// `pub use`, with any visibility: it depends on nothing until somebody uses the name.
     Reexport,
-    /// Anywhere else, in a macro's arguments too.
+    /// Anywhere else, also in a macro's arguments.
     Code,
 }
 
 impl Crate {
-    /// Reads the crate whose root file is `root`. `test` says that it is a test itself.
+    /// Reads the crate with the root file `root`. `test` says that the crate is a test itself.
     pub fn read(name: &str, root: &Path, test: bool, read: Read) -> Result<Self, String> {
         let mut modules = Vec::new();
         let module = Module::new(name, root, None, false, test);
@@ -92,7 +92,7 @@ impl Module {
     }
 }
 
-/// Reads `module`, which is a file, with its children, whose files are in `directory`.
+/// Reads `module`, which is a file, with its children. Their files are in `directory`.
 fn read_file(modules: &mut Vec<Module>, module: Module, directory: &Path, read: Read) -> Result<(), String> {
     let file = module.file.clone();
     let source = read(&file).ok_or_else(|| format!("{} cannot be read", file.display()))?;
@@ -197,7 +197,7 @@ fn for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Collects what one module defines and names; its child modules are only listed.
+/// Collects the items of one module and the paths that it names; its child modules are only listed.
 struct Reader {
     module: Module,
     children: Vec<ItemMod>,
@@ -354,7 +354,7 @@ impl<'ast> Visit<'ast> for Reader {
         self.tokens(call.tokens.clone());
     }
 
-    // What derives and lints name is not a dependency.
+    // The names in derives and lints are no dependencies.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }
 

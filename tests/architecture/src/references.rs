@@ -1,4 +1,4 @@
-//! What documents, comments and patches point to exists.
+//! Checks that the targets of documents, comments and patches exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -41,35 +41,39 @@ pub fn paths(name: &str, document: &str, read: &dyn Fn(&Path) -> Option<String>)
     Ok(findings)
 }
 
-/// The steps of the table `| from | calls | in |` that are not in the code, and what its text says wrongly: how many calls between how many
-/// files there are, and which files those that call import besides.
+/// The steps of the table `| from | calls | in |` that are not in the code, a wrong number of calls or files before it, and the imports of
+/// the calling files that are neither in the table nor among the `others`.
 ///
 /// # Errors
 ///
 /// A document without the table.
-pub fn walk(document: &str, read: &dyn Fn(&Path) -> Option<String>) -> Result<Vec<String>, String> {
+pub fn walk(document: &str, others: &[&str], read: &dyn Fn(&Path) -> Option<String>) -> Result<Vec<String>, String> {
     let (before, rest) = document
         .split_once("| from | calls | in |\n|---|---|---|\n")
         .ok_or("there is no table `| from | calls | in |`")?;
-    let (rows, after) = rest.split_once("\n\n").ok_or("no text is behind the table")?;
+    let (rows, _) = rest.split_once("\n\n").ok_or("no text is behind the table")?;
     let cells = |row: &str| row.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
     let steps: Vec<Vec<String>> = rows.lines().map(cells).collect();
     let (mut findings, mut files) = (Vec::new(), BTreeSet::new());
     let (mut callers, mut reached) = (BTreeSet::new(), BTreeSet::new());
+    let mut number = 0;
     for step in &steps {
-        let [from, call, to] = step.as_slice() else {
-            return Err(format!("a step has three parts: {step:?}"));
+        let [from, calls @ .., to] = step.as_slice() else {
+            return Err(format!("a row has a file, its calls, and another file: {step:?}"));
         };
+        number += calls.len();
         let (caller, callee) = (
             read(Path::new(from)).unwrap_or_default(),
             read(Path::new(to)).unwrap_or_default(),
         );
-        let name = call.rsplit([':', '.']).next().unwrap_or(call);
-        if !caller.contains(&format!("{call}(")) {
-            findings.push(format!("{from} does not call {call}"));
-        }
-        if !callee.contains(&format!("fn {name}(")) && !callee.contains(&format!("fn {name}<")) {
-            findings.push(format!("{to} has no function {name}"));
+        for call in calls {
+            let name = call.rsplit([':', '.']).next().unwrap_or(call);
+            if !caller.contains(&format!("{call}(")) {
+                findings.push(format!("{from} does not call {call}"));
+            }
+            if !callee.contains(&format!("fn {name}(")) && !callee.contains(&format!("fn {name}<")) {
+                findings.push(format!("{to} has no function {name}"));
+            }
         }
         if !files.is_empty() && !reached.contains(from) && !callers.contains(from) {
             findings.push(format!("no step leads to {from}"));
@@ -78,13 +82,11 @@ pub fn walk(document: &str, read: &dyn Fn(&Path) -> Option<String>) -> Result<Ve
         callers.insert(from.clone());
         reached.insert(to.clone());
     }
-    let count = format!("{} calls between {} files.", steps.len(), files.len());
+    let count = format!("{number} calls between {} files.", files.len());
     if !before.trim_end().ends_with(&count) {
         findings.push(format!("the table has {count}"));
     }
-    let others: BTreeSet<String> = cells(after.split("\n\n").next().unwrap_or_default())
-        .into_iter()
-        .collect();
+    let others: BTreeSet<String> = others.iter().map(|&file| file.to_owned()).collect();
     let mut imported = BTreeSet::new();
     for file in &callers {
         imported.extend(imports_of(file, &read(Path::new(file)).unwrap_or_default(), read));
@@ -207,7 +209,7 @@ fn has_word(text: &str, word: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Never for what the text says.
+/// Never, whatever the text says.
 pub fn cited_sections(text: &str) -> Result<Vec<(usize, String)>, String> {
     // A comment may be wrapped anywhere.
     let gap = r"(?:\s|//[/!]?|--|#|\*|\|)*";
@@ -231,7 +233,7 @@ pub fn cited_sections(text: &str) -> Result<Vec<(usize, String)>, String> {
     Ok(sections)
 }
 
-/// The numbers of the sections of a Markdown document whose headings begin with a number: `## 1. Data`, `### 1.2 Names`.
+/// The numbers of the sections of a Markdown document, if headings begin with one: `## 1. Data`, `### 1.2 Names`.
 #[must_use]
 pub fn headings(document: &str) -> BTreeSet<String> {
     let headings = document.lines().filter(|line| line.starts_with('#'));
@@ -243,12 +245,12 @@ pub fn headings(document: &str) -> BTreeSet<String> {
 }
 
 /// The sections `N.M` of the rules of the service (chapters 1 to 7) that no row of a table `| rule | implemented in | proved by |`
-/// is about: neither one in the section, nor one that names it as in `| 3.2 to 3.5 headers |`; and what such a row names that
-/// does not exist.
+/// is about: neither one in the section, nor one that names it as in `| 3.2 to 3.5 headers |`; and the sections that
+/// such a row names and that do not exist.
 ///
 /// # Errors
 ///
-/// Never for what the document says.
+/// Never, whatever the document says.
 pub fn unproved(document: &str) -> Result<Vec<String>, String> {
     let heading = Regex::new(r"^#+ (\d+(?:\.\d+)?)\.? ").map_err(|error| error.to_string())?;
     let named = Regex::new(r"^\| ((?:\d+\.\d+(?:, | to | ))+)").map_err(|error| error.to_string())?;
@@ -311,9 +313,9 @@ mod tests {
 
     #[test]
     fn a_step_of_a_walk_is_a_call() {
-        let document = |count: &str, call: &str, others: &str| {
+        let document = |count: &str, calls: &str| {
             format!(
-                "The walk: {count}\n\n| from | calls | in |\n|---|---|---|\n| `src/api/a.rs` | `{call}` | `src/engine/b.rs` |\n\nOthers: {others}\n\nEnd"
+                "The walk: {count}\n\n| from | calls | in |\n|---|---|---|\n| `src/api/a.rs` | {calls} | `src/engine/b.rs` |\n\nEnd"
             )
         };
         let read = |path: &Path| match path.to_str().unwrap() {
@@ -322,20 +324,18 @@ mod tests {
             "src/storage/c.rs" => Some(String::new()),
             _ => None,
         };
-        let found = |count, call, others| walk(&document(count, call, others), &read).unwrap();
-        let count = "1 calls between 2 files.";
-        assert_eq!(found(count, "B::open", "`src/storage/c.rs`"), Vec::<String>::new());
+        let found = |count, calls, others: &[&str]| walk(&document(count, calls), others, &read).unwrap();
+        let (count, c) = ("1 calls between 2 files.", "src/storage/c.rs");
+        assert_eq!(found(count, "`B::open`", &[c]), Vec::<String>::new());
         assert_eq!(
-            found("1 calls between 3 files.", "B::open", "`src/storage/c.rs`").len(),
-            1
+            found("2 calls between 2 files.", "`B::open`, `open`", &[c]),
+            Vec::<String>::new()
         );
-        assert_eq!(found(count, "B::close", "`src/storage/c.rs`").len(), 2);
-        assert_eq!(found(count, "B::open", "").len(), 1);
-        assert_eq!(
-            found(count, "B::open", "`src/storage/c.rs`, `src/storage/d.rs`").len(),
-            1
-        );
-        assert!(walk("", &read).is_err());
+        assert_eq!(found("1 calls between 3 files.", "`B::open`", &[c]).len(), 1);
+        assert_eq!(found(count, "`B::close`", &[c]).len(), 2);
+        assert_eq!(found(count, "`B::open`", &[]).len(), 1);
+        assert_eq!(found(count, "`B::open`", &[c, "src/storage/d.rs"]).len(), 1);
+        assert!(walk("", &[], &read).is_err());
     }
 
     #[test]

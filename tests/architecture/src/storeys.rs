@@ -1,11 +1,11 @@
-//! What stands in one storey or one file of the extension only: SQL functions in `src/api`, `unsafe` below `src/engine`, and each way to tables that
-//! the caller has not named.
+//! Code that may be in one storey or one file of the extension only: SQL functions in `src/api`, `unsafe` below
+//! `src/engine`, and each way to tables that the caller has not named.
 
 use std::path::Path;
 
 use proc_macro2::{TokenStream, TokenTree};
 
-/// A word that stands only where it is permitted.
+/// A word that is permitted in some files only.
 struct Rule {
     word: &'static str,
     is_permitted: fn(&Path) -> bool,
@@ -55,7 +55,7 @@ const RULES: [Rule; 6] = [
     },
 ];
 
-/// The crates of the gateway whose statements stand in one file, and that file.
+/// The crates of the gateway with their statements in one file, and that file.
 const STATEMENTS: [(&str, &str); 2] = [
     ("crates/explorer/src", "crates/explorer/src/calls.rs"),
     ("crates/gateway/src", "crates/gateway/src/database/statements.rs"),
@@ -73,7 +73,7 @@ const BEGINNINGS: [&str; 8] = [
     "WITH ",
 ];
 
-/// Returns the statements that stand in another file of the gateway than that for statements.
+/// Returns the statements that are in another file of the gateway than the file for statements.
 pub fn check_statements(path: &Path, text: &str) -> Result<Vec<String>, String> {
     let Some((_, file)) = STATEMENTS
         .iter()
@@ -103,7 +103,7 @@ fn find_literals(tokens: TokenStream, found: &mut impl FnMut(usize, &str)) {
     }
 }
 
-/// What opens a file by its name.
+/// The calls that open a file by its name.
 const OPENS: [&str; 9] = [
     "File::create",
     "File::open(",
@@ -146,7 +146,7 @@ pub fn check_opens(path: &Path, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns everything that stands in the wrong place in this file, one text for each finding.
+/// Returns every word that is in the wrong place in this file, one text for each finding.
 pub fn check(path: &Path, text: &str) -> Result<Vec<String>, String> {
     let tokens: TokenStream = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
     let mut findings = Vec::new();

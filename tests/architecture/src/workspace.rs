@@ -17,7 +17,7 @@ pub fn root() -> PathBuf {
 ///
 /// # Errors
 ///
-/// What cargo says, or a source file that cannot be read.
+/// An error of cargo, or a source file that cannot be read.
 pub fn crates() -> Result<Vec<Crate>, String> {
     let root = root().canonicalize().map_err(|error| error.to_string())?;
     let output = Command::new(env!("CARGO"))
@@ -48,7 +48,7 @@ fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The text files of the repository with their paths from its root: what git would list, without asking git.
+/// The text files of the repository with their paths from its root: those that git would list, without asking git.
 pub fn text_files() -> Result<Vec<(PathBuf, String)>, String> {
     let root = root();
     let mut found = Vec::new();

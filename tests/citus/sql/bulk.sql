@@ -57,7 +57,23 @@ SELECT count_entities('Bulk', 'N gt 30'), delete_entities('Bulk', 'N gt 30'), up
 SELECT count_entities('Bulk'), count_entities('Bulk', 'Three');
 \c - - - :coordinator
 SET search_path = table_service, public;
+SELECT delete_entities('Bulk', 'N eq 1');
+-- A worker and the coordinator can empty the table, and undo it.
+\c - - 127.0.0.1 :worker1
+SET search_path = table_service, public;
+BEGIN;
 SELECT clear_table('Bulk');
-SELECT delete_entities('Bulk', 'true');
+SELECT count_entities('Bulk');
+SELECT count(insert_entity('Bulk', 'new' || i, 'r', '{}')) FROM generate_series(1, 8) AS i;
+SELECT count_entities('Bulk');
+ROLLBACK;
+SELECT count_entities('Bulk');
+SELECT clear_table('Bulk');
+\c - - - :coordinator
+SET search_path = table_service, public;
+SELECT count_entities('Bulk');
+SELECT count(insert_entity('Bulk', 'new' || i, 'r', '{}')) FROM generate_series(1, 8) AS i;
+SELECT clear_table('Bulk');
+SELECT count_entities('Bulk');
 DROP PROCEDURE fill();
 SELECT delete_table('Bulk');

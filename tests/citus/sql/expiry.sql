@@ -7,10 +7,16 @@ SELECT set_expiry('Leases', 'Until', '1 hour');
 SELECT set_expiry('Leases', 'Until', '1 hour');
 SELECT table_name, property, time_to_live, is_valid, oldest FROM query_expiry();
 SELECT expiry_sql('Leases', 'Until');
+SELECT create_table('Later');
+SELECT expiry_sql('Later', 'Until', '1 day') \gexec
+SELECT is_valid FROM query_expiry('Later');
+SELECT delete_table('Later');
 -- In partitions of all servers: one entity that lives, and one that has expired.
 SELECT count(insert_entity('Leases', 'p' || i, r, CASE r WHEN 'alive' THEN '{"N": 1}' ELSE '{"N": 2, "Until@odata.type": "Edm.DateTime", "Until": "2020-01-01T00:00:00Z"}' END::properties))
 FROM generate_series(1, 20) AS i, unnest('{alive,dead}'::text[]) AS r;
 SELECT count(*), count(DISTINCT row_key) FROM table_service_data."Leases";
+SELECT oldest AT TIME ZONE 'UTC' AS named FROM query_expiry('Leases');
+SELECT oldest AT TIME ZONE 'UTC' AS of_all FROM query_expiry();
 
 -- Reads, through a worker too: one partition is here, and most are not.
 SELECT row_key FROM get_entity('Leases', 'p1', 'dead');
@@ -45,6 +51,7 @@ SELECT count(*) FROM execute_batch('Leases', 'p3', batch_insert('dead', '{"N": 3
 SELECT execute_batch('Leases', 'p4', batch_merge('alive', '{}', '*'), batch_merge('dead', '{}', '*'));
 SELECT count(*) FROM execute_batch('Leases', 'p5', VARIADIC ARRAY(SELECT batch_insert('b' || lpad(i::text, 2, '0'), '{}') FROM generate_series(1, 20) AS i) || batch_insert('dead', '{"N": 3}'));
 SELECT count(*) FROM query_entities('Leases', 'N eq 3');
+SELECT oldest AT TIME ZONE 'UTC' AS named FROM query_expiry('Leases');
 
 -- Sweeps, on any server: 16 are left.
 SELECT count(*) FROM table_service_data."Leases" WHERE (properties ->> 'N')::int = 2;

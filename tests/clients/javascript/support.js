@@ -1,4 +1,4 @@
-// What the programs share: where the gateway is, and the points, each of which prints one line.
+// The common parts of the programs: where the gateway is, and the points. Each point prints one line.
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -47,7 +47,7 @@ async function refused(call, status, code, read) {
   assert.deepEqual(read(error), [status, code], `${error.message ?? JSON.stringify(error)}`);
 }
 
-// Calls a function whose last argument is a callback, and gives all that the callback gets besides the error.
+// Calls a function with a callback as its last argument, and gives all that the callback gets besides the error.
 function called(object, method, ...rest) {
   return new Promise((resolve, reject) => {
     object[method](...rest, (error, ...results) => (error ? reject(error) : resolve(results)));

@@ -110,7 +110,7 @@ fn without_widths(line: &str) -> String {
 pub struct Difference {
     /// The first line that differs, from 0.
     pub line: usize,
-    /// `-` stands before lines that only the page has, `+` before lines that only the run has.
+    /// `-` is before lines that only the page has, `+` before lines that only the run has.
     pub diff: String,
 }
 

@@ -1,7 +1,7 @@
 //! Documentation that runs.
 //!
-//! The `sql` blocks of a page run in psql, in order, in a database of their own. What a block prints is compared with the
-//! `output` block behind it. [`Page`] finds the blocks, [`run`] runs them, and [`compare`](mod@compare) decides which
+//! The `sql` blocks of a page run in psql, in order, in a database of their own. The output of a block is compared with
+//! the `output` block behind it. [`Page`] finds the blocks, [`run`] runs them, and [`compare`](mod@compare) decides which
 //! outputs are the same. The rules for writers are in `docs/README.md`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -26,7 +26,7 @@ pub fn project() -> PathBuf {
         .unwrap()
 }
 
-/// The paths of all pages, relative to the project: README.md and what is below docs/.
+/// The paths of all pages, relative to the project: README.md and all below docs/.
 pub fn pages() -> Vec<PathBuf> {
     let project = project();
     let mut pages = vec![PathBuf::from("README.md")];

@@ -34,7 +34,7 @@ pub struct Output {
 
 impl Page {
     /// # Errors
-    /// What is wrong with the page, and where.
+    /// The fault of the page, and its line.
     pub fn parse(name: &str, text: &str) -> Result<Page, String> {
         let mut blocks: Vec<Block> = Vec::new();
         // Where the latest SQL block ended, while it may still get an output block.

@@ -16,7 +16,7 @@ pub struct Psql {
     blocks: usize,
 }
 
-/// What a block printed, and how it ended.
+/// The output of a block, and how it ended.
 pub struct Printed {
     pub text: String,
     pub end: End,

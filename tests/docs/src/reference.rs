@@ -108,7 +108,7 @@ fn columns(behind: &str) -> Vec<(String, String)> {
 ///
 /// # Errors
 ///
-/// Every object without a description of its own that fits, and what to do.
+/// Every object without a description of its own that fits, and the remedy.
 pub fn statements(objects: &[Object]) -> Result<String, String> {
     let types: Vec<&str> = objects
         .iter()
@@ -155,7 +155,7 @@ pub fn statements(objects: &[Object]) -> Result<String, String> {
     }
 }
 
-/// What `COMMENT ON` calls an object: nothing for a setting, and for an operator class also its family.
+/// The names of an object for `COMMENT ON`: none for a setting, and for an operator class also its family.
 fn targets(signature: &str, types: &[&str]) -> Vec<String> {
     let own = |name: &str| match name.starts_with("pg_catalog.") {
         true => name.to_owned(),

@@ -103,7 +103,7 @@ fn run_in(page: &Page, database: &Database) -> Report {
 
 fn connection(database: &Database) -> Command {
     let mut command = database.cluster().program("psql");
-    // PostgreSQL's other programs are on the path too, because \! may call them.
+    // PostgreSQL's other programs are also on the path, because \! may call them.
     let programs = Path::new(command.get_program()).parent().map(Path::to_owned);
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&rest))).unwrap();

@@ -15,7 +15,7 @@ use crate::model::{
 /// Checks the history of one partition, which was empty at the beginning.
 ///
 /// # Errors
-/// What is wrong, in words, with the operations that show it.
+/// The problem, in words, with the operations that show it.
 pub fn check(history: &History) -> Result<(), String> {
     let versions = versions(history)?;
     let facts = Facts {
@@ -29,7 +29,7 @@ pub fn check(history: &History) -> Result<(), String> {
     Err(facts.explanation())
 }
 
-/// A history, and what can be read off it at once.
+/// A history, and the facts that can be read off it at once.
 struct Facts<'h> {
     history: &'h History,
     /// Of each record, see [`proofs`].
@@ -37,8 +37,8 @@ struct Facts<'h> {
     versions: Versions,
 }
 
-/// Of each write without an answer that was done, because somebody saw what it wrote: the first end of a record that shows it.
-/// It was done before that.
+/// Of each write without an answer that was done, because somebody saw its version: the first end of a record that
+/// shows it. It was done before that.
 fn proofs(history: &History) -> Vec<Option<usize>> {
     let mut seen: HashMap<WriteId, usize> = HashMap::new();
     for record in &history.records {
@@ -118,7 +118,7 @@ struct Rules {
     timestamps: bool,
     /// A refused batch names the first write that fails, not just any.
     first_refusal: bool,
-    /// Only this entity of what a query found.
+    /// Only this entity of those that a query found.
     only: Option<Key>,
 }
 
@@ -130,7 +130,7 @@ impl Rules {
     };
 }
 
-/// What is known of the Timestamp of a version that a write makes.
+/// The Timestamp of a version that a write makes, as far as it is known.
 #[derive(Debug, Clone, Copy)]
 enum Stamp {
     Unknown,
@@ -165,7 +165,7 @@ impl Specification for Model {
                 Some(after) => (true, after),
                 None => (false, state.clone()),
             },
-            // What nobody has seen may as well happen at the end, or never.
+            // A write that nobody has seen may as well happen at the end, or never.
             Step::Perhaps(writes, stamps) => (true, written(writes, stamps, state).unwrap_or_else(|| state.clone())),
             Step::Refused(writes, index, refusal, rules) => {
                 let is_valid = match rules.first_refusal {
@@ -268,7 +268,7 @@ impl Facts<'_> {
         WGLChecker::<Model>::is_linearizable(Actions::from_actions(actions))
     }
 
-    /// Finds the first answer that no order explains, and says what is wrong with it.
+    /// Finds the first answer that no order explains, and describes its fault.
     fn explanation(&self) -> String {
         let history = self.history;
         let mut ends: Vec<usize> = history
@@ -373,7 +373,7 @@ fn last_acknowledged(history: &History, before: usize, key: Key) -> Option<(&Rec
     writes.max_by_key(|(record, _)| record.end)
 }
 
-/// Whether somebody saw what a write did, after another moment.
+/// Returns whether somebody saw the effect of a write, after another moment.
 fn is_seen_later(history: &History, after: usize, write: &Write) -> bool {
     history
         .records
@@ -396,7 +396,7 @@ fn is_seen_later(history: &History, after: usize, write: &Write) -> bool {
         })
 }
 
-/// Says what is wrong with a version that a read found, or with its absence.
+/// Describes the fault of a version that a read found, or of its absence.
 fn wrong_version(history: &History, record: &Record, key: Key, seen: Option<&Seen>) -> String {
     let shown = match seen {
         Some(seen) => format!("version {}", seen.properties.get(VERSION).copied().unwrap_or_default()),
@@ -429,7 +429,7 @@ fn wrong_version(history: &History, record: &Record, key: Key, seen: Option<&See
     format!("{what}: a read of k{key} shows {shown}, although this was acknowledged before it began:\n  {last:?}")
 }
 
-/// Says what is wrong with a write that was done or refused.
+/// Describes the fault of a write that was done or refused.
 fn wrong_condition(history: &History, record: &Record, writes: &[Write]) -> String {
     let lasts = writes
         .iter()

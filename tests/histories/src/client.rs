@@ -61,7 +61,7 @@ pub struct Http<'s> {
     service: &'s Service,
     gateway: usize,
     etags: Etags,
-    /// The connection of the request that runs, for those who cut it.
+    /// The connection of the request that runs, so that a fault can cut it.
     socket: &'s Mutex<Option<TcpStream>>,
 }
 
@@ -300,7 +300,7 @@ impl<'s> Sql<'s> {
             number,
             session: None,
             etags: Etags::default(),
-            by_filter: number % 2 == 1 && !service.is_distributed(),
+            by_filter: number % 2 == 1,
         }
     }
 

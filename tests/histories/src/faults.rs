@@ -1,8 +1,8 @@
-//! The servers of a history, and what happens to them.
+//! The servers of a history, and their faults.
 
 use std::net::{Shutdown, TcpStream};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use system_tests::gateway::{Gateway, socket_url, url};
@@ -18,6 +18,8 @@ pub struct Service {
     pub cluster: Cluster,
     /// Workers of Citus, which have the data.
     workers: Vec<Cluster>,
+    /// The servers to which clients with SQL connect, by their numbers. One that has left the cluster answers wrongly.
+    members: RwLock<Vec<usize>>,
     /// Synchronous standbys of the server, and which of them was promoted.
     standbys: Vec<Standby>,
     promoted: OnceLock<usize>,
@@ -27,7 +29,7 @@ pub struct Service {
     gateways: Vec<Mutex<Option<Gateway>>>,
 }
 
-/// What can happen.
+/// The faults that can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// All processes of PostgreSQL are killed, on Citus those of one server; it starts again and recovers.
@@ -47,6 +49,10 @@ pub enum Fault {
     SplitShard,
     /// Citus moves shards until all workers have as many.
     Rebalance,
+    /// A worker leaves the cluster of Citus as the guide says, and joins it again.
+    LeaveAndJoin,
+    /// The tables become those of the coordinator, and are distributed again.
+    OneServer,
     /// All processes of PostgreSQL are killed, and a standby is promoted. The gateways find it.
     Promote,
 }
@@ -64,20 +70,24 @@ impl Fault {
     /// Those that do not ask which server is the primary.
     const BESIDE_A_PROMOTION: [Fault; 3] = [Fault::KillGateway, Fault::StopGateway, Fault::CutConnections];
 
-    /// The faults of a history, in the order in which they happen. PostgreSQL is killed in each. On Citus a shard moves too, and another one is
-    /// split or all are rebalanced. With standbys one of them is promoted.
+    /// The faults of a history, in the order in which they happen. PostgreSQL is killed in each. On Citus a shard also
+    /// moves, another one is split or all are rebalanced, and members leave. With standbys one of them is promoted.
     pub fn of_seed(random: &mut Random, count: usize, service: &Service) -> Vec<Fault> {
-        let (mut always, mut faults) = match (service.is_distributed(), service.standbys.is_empty()) {
-            (true, _) => {
-                let others = [Fault::SplitShard, Fault::Rebalance];
-                let shards = vec![Fault::KillPostgres, Fault::MoveShard, *random.pick(&others)];
-                (shards, Fault::OTHERS.to_vec())
-            }
-            (false, true) => (vec![Fault::KillPostgres], Fault::OTHERS.to_vec()),
-            (false, false) => (vec![Fault::Promote], Fault::BESIDE_A_PROMOTION.to_vec()),
+        let mut faults = match service.standbys.is_empty() {
+            true => Fault::OTHERS.to_vec(),
+            false => Fault::BESIDE_A_PROMOTION.to_vec(),
         };
         random.shuffle(&mut faults);
-        faults.truncate(count.saturating_sub(always.len()));
+        let mut always = match (service.is_distributed(), service.standbys.is_empty()) {
+            (true, _) => {
+                let shards = *random.pick(&[Fault::SplitShard, Fault::Rebalance]);
+                let members = *random.pick(&[Fault::LeaveAndJoin, Fault::OneServer]);
+                vec![Fault::KillPostgres, Fault::MoveShard, shards, members]
+            }
+            (false, true) => vec![Fault::KillPostgres],
+            (false, false) => vec![Fault::Promote],
+        };
+        faults.truncate(count.saturating_sub(always.len()).max(1));
         faults.append(&mut always);
         random.shuffle(&mut faults);
         faults
@@ -143,6 +153,7 @@ impl Service {
         ));
         let service = Service {
             cluster,
+            members: RwLock::new((0..=workers.len()).collect()),
             workers,
             standbys,
             promoted: OnceLock::new(),
@@ -179,8 +190,8 @@ impl Service {
         if let Some(promoted) = self.promoted.get() {
             return self.standbys[*promoted].try_session(self.database, self.role, "history");
         }
-        let nodes = self.nodes();
-        nodes[client % nodes.len()].try_session(self.database, self.role, "history")
+        let members = self.members.read().unwrap();
+        self.nodes()[members[client % members.len()]].try_session(self.database, self.role, "history")
     }
 
     fn start_gateway(&self, number: usize) {
@@ -263,6 +274,8 @@ impl Service {
             Fault::MoveShard => self.move_shard(random),
             Fault::SplitShard => self.split_shard(random),
             Fault::Rebalance => self.rebalance(random),
+            Fault::LeaveAndJoin => self.leave_and_join(1 + random.below(self.workers.len())),
+            Fault::OneServer => self.be_one_server(),
             Fault::Promote => {
                 recorders.iter().for_each(Recorder::killed);
                 self.cluster.kill();
@@ -290,7 +303,7 @@ impl Service {
         }
     }
 
-    /// Keeps the log of what comes in PostgreSQL's memory, until PostgreSQL is killed.
+    /// Keeps new log in PostgreSQL's memory, until PostgreSQL is killed.
     ///
     /// # Panics
     /// If there is no process that writes it.
@@ -298,7 +311,7 @@ impl Service {
         self.stop_processes("walwriter");
     }
 
-    /// Lets the server acknowledge what its standbys never get.
+    /// Lets the server acknowledge writes that its standbys never get.
     ///
     /// # Panics
     /// If there is no process that sends it.
@@ -362,6 +375,77 @@ impl Service {
         });
     }
 
+    /// Lets a worker leave, in the order of the guide, and join again.
+    fn leave_and_join(&self, number: usize) {
+        let address = format!("'127.0.0.1', {}", self.nodes()[number].port());
+        self.let_clients_use(&|node| node != number);
+        self.change_shards("a server is drained", || format!("SELECT citus_drain_node({address})"));
+        wait_until("shards that have moved are dropped", || {
+            let session = self.cluster.try_session(self.database, "postgres", "move").unwrap();
+            let dropped = session.sql("CALL citus_cleanup_orphaned_resources()");
+            dropped.is_ok() && session.text("SELECT count(*) FROM pg_dist_cleanup") == "0"
+        });
+        self.change_shards("a server leaves", || format!("SELECT citus_remove_node({address})"));
+        self.wait_for_gateways(1);
+        // With catalogs as they were, the server that has left would write shards that are elsewhere.
+        self.change_shards("a server joins", || format!("SELECT citus_add_node({address})"));
+        self.rebalance(&mut Random::new(number as u64));
+        self.wait_for_gateways(0);
+        self.let_clients_use(&|_| true);
+    }
+
+    fn be_one_server(&self) {
+        self.let_clients_use(&|node| node == 0);
+        // Another suite may have distributed the tables as a superuser.
+        let own = || format!("ALTER TABLE table_service.citus_anchor OWNER TO {}", self.role);
+        self.change_shards("the role owns all tables", own);
+        self.until_it_succeeds(self.role, "tables become local", || {
+            "SELECT table_service.disable_citus()".to_owned()
+        });
+        self.wait_for_gateways(self.workers.len());
+        self.until_it_succeeds(self.role, "tables are distributed", || {
+            "SELECT table_service.enable_citus(8)".to_owned()
+        });
+        self.wait_for_gateways(0);
+        self.let_clients_use(&|_| true);
+    }
+
+    /// Ends the sessions of clients with SQL on all other servers than these.
+    fn let_clients_use(&self, is_member: &dyn Fn(usize) -> bool) {
+        let all = 0..=self.workers.len();
+        // Nobody connects meanwhile.
+        let mut members = self.members.write().unwrap();
+        *members = all.clone().filter(|&node| is_member(node)).collect();
+        for node in all.filter(|&node| !is_member(node)) {
+            let end = format!("SELECT pg_terminate_backend(pid, 5000) {OF_CLIENTS} AND application_name = 'history'");
+            self.nodes()[node].session().run(&end);
+        }
+    }
+
+    /// Waits until each gateway leaves as many servers out because they are no members, and can reach all others.
+    fn wait_for_gateways(&self, left_out: usize) {
+        for gateway in &self.gateways {
+            wait_until("the gateway knows the members", || {
+                let gateway = gateway.lock().unwrap();
+                let ready = gateway.as_ref().unwrap().admin("/ready");
+                let count = |state: &str| ready.text().lines().filter(|line| line.contains(state)).count();
+                (count(": not asked: "), count(": ready, extension ")) == (left_out, self.nodes().len() - left_out)
+            });
+        }
+    }
+
+    /// Citus ends the transactions that it had prepared on a server that was killed.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn wait_until_nothing_is_prepared(&self) {
+        for node in self.nodes() {
+            wait_until("nothing is prepared", || {
+                node.session().text("SELECT count(*) FROM pg_prepared_xacts") == "0"
+            });
+        }
+    }
+
     /// Returns how many of the batches that a seed has left were inserted directly into a shard: the first entity by one command, and the others
     /// by another one. A shard that has moved does not tell any more.
     ///
@@ -384,10 +468,14 @@ impl Service {
         ports.join(", ")
     }
 
-    /// Runs a statement of Citus until it succeeds: it gives way in a deadlock, and fails if a connection of its own was ended.
     fn change_shards(&self, what: &str, statement: impl Fn() -> String) {
+        self.until_it_succeeds("postgres", what, statement);
+    }
+
+    /// Runs a statement of Citus until it succeeds: it gives way in a deadlock, and fails if its own connection ends.
+    fn until_it_succeeds(&self, role: &str, what: &str, statement: impl Fn() -> String) {
         wait_until(what, || {
-            let session = self.cluster.try_session(self.database, "postgres", "move");
+            let session = self.cluster.try_session(self.database, role, "move");
             session.is_ok_and(|session| session.sql(&statement()).is_ok())
         });
     }

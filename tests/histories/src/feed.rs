@@ -1,8 +1,8 @@
 //! A reader of a change feed. While clients work and servers are killed, it applies the changes to a copy of the tables, and
-//! is itself interrupted between reading, applying and confirming. When all is over, the copy must be what the tables are.
+//! is itself interrupted between reading, applying and confirming. When all is over, the copy must equal the tables.
 //!
-//! Beside the clients of the histories, writers fill a table of their own in every way that there is. Nobody checks what they
-//! were answered: only the feed does.
+//! Beside the clients of the histories, writers fill a table of their own in every way that there is. Nobody checks the
+//! answers that they get: only the feed does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Change {
     pub properties: Option<String>,
 }
 
-/// What a reader makes of the changes.
+/// The copy that a reader makes by the changes.
 #[derive(Debug, Default)]
 pub struct Copy {
     entities: BTreeMap<Key, Entity>,
@@ -89,7 +89,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Applies a change. Returns the entity that it deletes; `deleted` is that of the change before.
+    /// Applies a change. Returns the entity that it deletes; `deleted` is the one of the change before.
     fn change(&mut self, change: &Change, deleted: Option<Entity>) -> Result<Option<Entity>, String> {
         let old = self.entities.get(&change.key);
         match (change.kind.as_str(), old) {
@@ -99,8 +99,8 @@ impl Copy {
             }
             ("delete", Some(_)) => Ok(self.entities.remove(&change.key)),
             ("insert", None) | ("update", Some(_)) => {
-                // NULL stands for what was there: PostgreSQL does not write large properties again. A change of a key is a delete
-                // and an insert, so what was there has just been deleted.
+                // NULL is the old value: PostgreSQL does not write large properties again. A change of a key is a
+                // delete and an insert, so the entity with the old value has just been deleted.
                 let before = old.cloned().or(deleted);
                 let properties = change.properties.clone().or_else(|| Some(before?.properties));
                 let (Some(properties), Some(timestamp)) = (properties, change.timestamp) else {
@@ -152,11 +152,11 @@ impl Copy {
     }
 }
 
-/// What a reader does first.
+/// The first step of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     ApplyThenConfirm,
-    /// This loses what it has read if it is interrupted in between.
+    /// This loses the changes of a page if it is interrupted in between.
     ConfirmThenApply,
 }
 
@@ -255,7 +255,7 @@ impl<'s> Reader<'s> {
         Ok(false)
     }
 
-    /// Whether the reader is killed now: it loses its session and what it has read.
+    /// Whether the reader is killed now: it loses its session and the changes of the page.
     fn is_interrupted(&mut self) -> bool {
         let is_interrupted = self.random.chance(15);
         if is_interrupted {
@@ -265,7 +265,7 @@ impl<'s> Reader<'s> {
         is_interrupted
     }
 
-    /// The rows of a statement. `None` if it was interrupted: nobody knows what it did.
+    /// The rows of a statement. `None` if it was interrupted: its effect is unknown.
     fn sql(&mut self, sql: &str) -> Result<Option<Texts>, String> {
         let Some(session) = self.session.take().or_else(|| connect(self.service).ok()) else {
             return Ok(None);
@@ -331,7 +331,7 @@ fn is_lost(failure: &Failure) -> bool {
     failure.sqlstate.starts_with("57P") || failure.sqlstate.starts_with("08")
 }
 
-/// Somebody who writes in every way that there is.
+/// A client that writes in every way that there is.
 struct Writer<'s> {
     service: &'s Service,
     seed: u64,
@@ -357,7 +357,7 @@ impl<'s> Writer<'s> {
         for _ in 0..TRANSACTIONS {
             self.attempt(Writer::write);
         }
-        // What is prepared would keep its locks.
+        // A prepared transaction would keep its locks.
         wait_until("a writer ends", || self.attempt(Writer::end_prepared));
     }
 
@@ -462,10 +462,10 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Lets the reader follow what writers do, and what is done `beside` them; returns what the latter returns.
+/// Lets the reader follow the writers and the work `beside` them; returns the result of that work.
 ///
 /// # Errors
-/// What is wrong, there or in the copy.
+/// The problem, there or in the copy.
 ///
 /// # Panics
 /// If the service gives an answer that it should not give.

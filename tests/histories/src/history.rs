@@ -1,4 +1,4 @@
-//! What clients did, and what they were answered.
+//! The operations of clients, and the answers to them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use crate::model::{Key, Properties, Refusal, Timestamp, Write};
 
-/// What a client asks for.
+/// An operation that a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// One write by itself, or a batch of at least two.
@@ -71,8 +71,8 @@ pub struct History {
     pub records: Vec<Record>,
     /// When PostgreSQL was killed.
     pub kills: Vec<usize>,
-    /// Whether the table is distributed. Then an insert that waits for a deletion may get a Timestamp before that of the deleted
-    /// version (docs/guide/scale-out.md).
+    /// Whether the table is distributed. Then an insert that waits for a deletion may get a Timestamp before the one of
+    /// the deleted version (docs/guide/scale-out.md).
     pub is_distributed: bool,
 }
 

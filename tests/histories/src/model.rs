@@ -1,4 +1,4 @@
-//! A partition, and what operations do to it one after the other (semantics 2.2, 2.3, 5).
+//! A partition, and the effect of one operation after the other on it (semantics 2.2, 2.3, 5).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,7 +62,7 @@ pub enum Kind {
     Delete,
 }
 
-/// What If-Match asks for.
+/// The condition of If-Match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     AnyVersion,
@@ -115,8 +115,8 @@ pub enum Refusal {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Slot {
     pub entity: Option<Properties>,
-    /// The last Timestamp that the service gave to it, deleted versions included. Not known of a write without an answer
-    /// whose version nobody saw.
+    /// The last Timestamp that the service gave to it, deleted versions included. Not known of a write without an
+    /// answer if nobody saw its version.
     pub timestamp: Option<Timestamp>,
 }
 
@@ -124,7 +124,7 @@ pub struct Slot {
 pub type Partition = BTreeMap<Key, Slot>;
 
 impl Write {
-    /// What the write does to an entity: its new properties, `None` if it deletes it.
+    /// The effect of the write on an entity: its new properties, `None` if it deletes it.
     pub fn apply(&self, entity: Option<&Properties>) -> Result<Option<Properties>, Refusal> {
         let set = |mut properties: Properties| {
             properties.insert(VERSION.to_owned(), self.id);

@@ -33,8 +33,8 @@ impl Default for Size {
     }
 }
 
-/// Lets clients use new partitions while `faults` happen, and returns their histories. When all of that is over, each client
-/// reads each partition: what a fault did is seen however late it came.
+/// Lets clients use new partitions while `faults` happen, and returns their histories. When all of that is over, each
+/// client reads each partition: the effect of a fault is seen however late it came.
 ///
 /// # Panics
 /// If the service gives an answer that it should not give.

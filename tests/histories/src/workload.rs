@@ -1,4 +1,4 @@
-//! Random operations. What a client asks for depends on its seed and on what it has seen.
+//! Random operations. Those of a client depend on its seed and on the answers that it has seen.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! A client of the REST protocol that shows every byte. It signs as an SDK does, and otherwise sends what it is told to.
+//! A client of the REST protocol that shows every byte. It signs as an SDK does, and otherwise sends the given bytes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -14,7 +14,7 @@ use time::format_description::well_known::Rfc2822;
 pub const ACCOUNT: &str = "devstoreaccount1";
 pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// What came back.
+/// The response to a request.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
@@ -65,9 +65,9 @@ impl Answer {
 pub struct Client {
     pub address: SocketAddr,
     pub account: Account,
-    /// What stands in the Host header.
+    /// The value of the Host header.
     pub host: String,
-    /// What comes before the resource in a path.
+    /// The path before the resource.
     pub prefix: String,
     pub lite: bool,
 }
@@ -162,7 +162,7 @@ pub fn send_all_then_read(address: SocketAddr, bytes: &[u8]) -> Answer {
     connection.answer().unwrap()
 }
 
-/// The bytes of a request as it stands.
+/// The bytes of a request, without any change.
 pub fn raw(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
     for (name, value) in headers {
@@ -175,7 +175,7 @@ pub fn raw(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) ->
     bytes
 }
 
-/// What a server has sent and nobody has taken yet.
+/// The bytes that a server has sent and nobody has taken yet.
 #[derive(Default)]
 pub struct Incoming(Vec<u8>);
 
@@ -241,7 +241,7 @@ fn chunks(bytes: &[u8], body: &mut Vec<u8>) -> Option<usize> {
     }
 }
 
-/// A connection, and what was read of it beyond the last answer.
+/// A connection, and the bytes that were read of it beyond the last answer.
 pub struct Connection {
     stream: TcpStream,
     incoming: Incoming,
@@ -271,7 +271,7 @@ impl Connection {
         self.stream.try_clone()
     }
 
-    /// Writes what the other side takes: it may have hung up.
+    /// Writes as much as the other side takes: it may have hung up.
     pub fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
@@ -342,7 +342,7 @@ impl Connection {
         }
     }
 
-    /// How the connection ended, and what came before that and was no answer.
+    /// How the connection ended, and the bytes before that, which were no answer.
     fn end(&self) -> String {
         let error = self
             .error

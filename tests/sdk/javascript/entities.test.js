@@ -20,7 +20,7 @@ describe("entities", () => {
     const table = await newTable(key("r", { ...values, nothing: null, absent: undefined }));
     const got = bare(await table.getEntity("p", "r"));
     assert.deepEqual({ ...got, bytes: new Uint8Array(got.bytes) }, key("r", values));
-    // What was read can be written back, and nothing changes.
+    // An entity that was read can be written back, and nothing changes.
     await table.updateEntity(await table.getEntity("p", "r"), "Replace");
     const again = bare(await table.getEntity("p", "r"));
     assert.deepEqual({ ...again, bytes: new Uint8Array(again.bytes) }, key("r", values));

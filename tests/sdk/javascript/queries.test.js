@@ -48,7 +48,7 @@ describe("queries", () => {
     const first = await table.listEntities().byPage({ maxPageSize: 2 }).next();
     const { continuationToken } = first.value;
     assert.ok(continuationToken);
-    // What is deleted meanwhile is not missed.
+    // An entity that is deleted meanwhile is not missed.
     await table.deleteEntity("p q'%é+", "02");
     const rest = await collect(tableClient(table.tableName).listEntities().byPage({ maxPageSize: 4, continuationToken }));
     assert.deepEqual(rest.map(page), [keys.slice(3)]);

@@ -12,7 +12,7 @@ const chosen = files.filter((file) => !wanted.length || wanted.some((name) => fi
 assert.ok(chosen.length, `the tests are: ${files.map((file) => file.replace(".test.js", "")).join(" ")}`);
 for (const file of chosen) require(`./${file}`);
 
-// What TypeScript knows as private, which JavaScript does not hide.
+// Methods that are private in TypeScript, and that JavaScript does not hide.
 const PRIVATE = /^(_.*|list(Entities|Tables)(All|Page))$/;
 
 if (!wanted.length) {

@@ -1,4 +1,4 @@
-// What the tests share: where the service is, clients whose calls are noted, tables that go when the tests end.
+// The common parts of the tests: where the service is, clients that note calls, tables that go when the tests end.
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -72,7 +72,7 @@ async function collect(iterable) {
 
 const key = (rowKey = "r", properties = {}, partitionKey = "p") => ({ partitionKey, rowKey, ...properties });
 
-// What was stored, without what the service adds.
+// A stored entity, without the members that the service adds.
 function bare(entity) {
   const { etag, timestamp, "odata.metadata": metadata, ...rest } = entity;
   return rest;

@@ -59,7 +59,7 @@ SYNC = Flavour("sync", azure.data.tables)
 ASYNC = Flavour("async", azure.data.tables.aio)
 FLAVOURS = (SYNC, ASYNC)
 
-# What returns something else than a result to wait for.
+# Methods that return something else than a result to wait for.
 _AT_ONCE = {"get_table_client", "list_entities", "query_entities", "list_tables", "query_tables"}
 
 

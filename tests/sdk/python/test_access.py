@@ -343,7 +343,7 @@ class ServiceProperties:
         self.assertEqual([rule.allowed_origins for rule in got["cors"]], [["http://a", "http://b"], ["*"]])
         self.assertEqual(got["cors"][1].max_age_in_seconds, 500)
         self.assertEqual(sorted(got["cors"][1].exposed_headers), ["x", "x-ms-meta-*"])
-        # What is not sent stays as it is.
+        # Properties that are not sent stay as they are.
         await self.service.set_service_properties(cors=[])
         got = await self.service.get_service_properties()
         self.assertEqual(got["cors"], [])

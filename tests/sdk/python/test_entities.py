@@ -83,7 +83,7 @@ class Entities:
         self.assertEqual((got["ExplicitString"], got["ExplicitDouble"]), ("7", 7.0))
         self.assertNotIn("Nothing", got)
         self.assertEqual((got["PartitionKey"], got["RowKey"]), ("p", "r"))
-        # What was read can be written back, and nothing changes.
+        # An entity that was read can be written back, and nothing changes.
         await table.update_entity(got, mode=UpdateMode.REPLACE)
         again = await table.get_entity("p", "r")
         self.assertEqual(again, got)
@@ -113,7 +113,7 @@ class Entities:
         self.assertTrue(full.metadata["id"].endswith(f"/{table.table_name}(PartitionKey='p',RowKey='r')"))
         self.assertEqual(full.metadata["editLink"], f"{table.table_name}(PartitionKey='p',RowKey='r')")
         self.assertTrue(full.metadata["type"].endswith(table.table_name))
-        # Without metadata nothing says what is an Int64.
+        # Without metadata nothing says which number is an Int64.
         bare = await table.get_entity("p", "r", headers={"Accept": "application/json;odata=nometadata"})
         self.assertEqual(bare["A"], 1)
 

@@ -113,7 +113,7 @@ class Queries:
         await pages.next()
         token = pages.continuation_token
         self.assertTrue(token)
-        # What is deleted meanwhile is not missed, and what comes before does not appear.
+        # An entity that is deleted meanwhile is not missed, and one that comes before does not appear.
         await table.delete_entity("é+'%", "02")
         await table.create_entity(entity("é+'%", "000"))
         other = await self.client(table.table_name)

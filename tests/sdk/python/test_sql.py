@@ -102,7 +102,7 @@ class Sql:
         without = await found()
         sql("SELECT table_service.create_property_index(:'t', property) FROM unnest('{Email,Age}'::text[]) AS property", t=name)
         access = sql("SELECT access FROM table_service.explain_query(:'t', 'Age eq 2')", t=name)
-        # Of a distributed table the other servers read all that passes.
+        # In a distributed table, the other servers read all entities that pass.
         distributed = sql("SELECT count(*) FROM pg_extension WHERE extname = 'citus'") == "1"
         self.assertEqual(access, "table scan" if distributed else "property index scan")
         self.assertEqual(await found(), without)

@@ -66,7 +66,7 @@ class Tables:
         pages = self.service.query_tables(query, results_per_page=2).by_page()
         first = await pages.next()
         self.assertEqual([table.name for table in first], names[:2])
-        # Somebody else goes on where it stands.
+        # Another client goes on at the same place.
         rest = self.service.query_tables(query, results_per_page=2).by_page(pages.continuation_token)
         self.assertEqual([[t.name for t in page] for page in await rest.list()], [names[2:4], names[4:]])
         pages = await self.service.list_tables(results_per_page=1).by_page().list()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# control.sh WHAT: what happens to the servers of the tests: crash and again for the primary; pause, resume, stop and start for the
-# standby. Environment: SDK_PRIMARY and SDK_STANDBY, their directories; psql on the path.
+# control.sh COMMAND: changes the servers of the tests: crash and again for the primary; pause, resume, stop and start
+# for the standby. Environment: SDK_PRIMARY and SDK_STANDBY, their directories; psql on the path.
 set -euo pipefail
 
 cluster() { "$(dirname "$0")/../../../pgrx-config/cluster.sh" "$@" >/dev/null; }

@@ -38,7 +38,7 @@ test("a second client reads while the primary is away, and the statistics tell t
   const state = async () => (await service.getStatistics()).geoReplication;
   const is = (status) => async () => (await state()).status === status;
 
-  // The gateway has started while the standby stands still, and so it knows nothing of how far that is.
+  // The gateway has started while the standby stood still, so it does not know how far the standby is.
   await becomes("bootstrap", is("bootstrap"));
   assert.equal(Number.isFinite(Number((await state()).lastSyncTime ?? NaN)), false);
   await primary.createTable();

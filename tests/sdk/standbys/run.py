@@ -99,7 +99,7 @@ class Standbys(unittest.IsolatedAsyncioTestCase):
             await result(secondary.create_entity({"PartitionKey": "p", "RowKey": "never"}))
         self.assertEqual(caught.exception.status_code, 403)
 
-        # It lags: what it has not replayed is not there, and it is on the primary.
+        # It lags: an entity that it has not replayed is not there, and it is on the primary.
         control("pause")
         try:
             await result(table.create_entity({"PartitionKey": "p", "RowKey": "late"}))

@@ -61,7 +61,7 @@ impl Cluster {
         Cluster::start_with(settings, &[])
     }
 
-    /// The same, listening on 127.0.0.1 too.
+    /// The same, also listening on 127.0.0.1.
     pub fn start_on_tcp(settings: &[&str]) -> Cluster {
         let on_tcp = ["listen_addresses=127.0.0.1"];
         Cluster::start(&[settings, &on_tcp].concat())
@@ -248,7 +248,7 @@ fn pg_config() -> String {
     std::env::var("PG_CONFIG").unwrap_or_else(|_| "pg_config".to_owned())
 }
 
-/// Runs the script that starts and stops servers, and returns what it prints.
+/// Runs the script that starts and stops servers, and returns its output.
 fn run_script(arguments: &[&str]) -> String {
     run_script_with(arguments, &[])
 }
@@ -276,7 +276,7 @@ fn script() -> PathBuf {
     }
 }
 
-/// Runs a program with this input and returns what it prints.
+/// Runs a program with this input and returns its output.
 pub(crate) fn run(command: &mut Command, input: &[u8]) -> Result<Vec<u8>, String> {
     let mut child = command
         .stdin(Stdio::piped())

@@ -42,7 +42,7 @@ impl Database {
         self.cluster
     }
 
-    /// A new session of a superuser. `name` is what failures call it.
+    /// A new session of a superuser. Failures call it `name`.
     pub fn session(&self, name: &str) -> Session {
         self.session_as("postgres", name)
     }
@@ -52,8 +52,8 @@ impl Database {
         connect(self.cluster.host(), self.cluster.port(), &self.name, role, name).unwrap()
     }
 
-    /// A new role, which may log in and nothing else. Roles belong to the whole server, so its name has that of the
-    /// database in it.
+    /// A new role, which may log in and nothing else. Roles belong to the whole server, so its name contains the name
+    /// of the database.
     pub fn role(&self, name: &str) -> String {
         let role = format!("{}_{name}", self.name);
         self.cluster
@@ -62,7 +62,7 @@ impl Database {
         role
     }
 
-    /// Runs one of PostgreSQL's programs on this database and returns what it prints.
+    /// Runs one of PostgreSQL's programs on this database and returns its output.
     pub fn program(&self, name: &str, arguments: &[&str], input: &[u8]) -> Result<Vec<u8>, String> {
         let mut command: Command = self.cluster.program(name);
         run(command.env("PGDATABASE", &self.name).args(arguments), input)

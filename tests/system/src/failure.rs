@@ -10,7 +10,7 @@ pub struct Failure {
     pub sqlstate: String,
     pub message: String,
     pub hint: String,
-    /// What else the server sent.
+    /// The other fields that the server sent.
     pub others: Box<Others>,
 }
 

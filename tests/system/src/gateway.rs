@@ -24,7 +24,7 @@ pub fn url(cluster: &Cluster, database: &str, role: &str) -> String {
     socket_url(&[(cluster.host(), cluster.port())], database, role)
 }
 
-/// The URL of a database on servers whose sockets are in these directories.
+/// The URL of a database on servers with their sockets in these directories.
 pub fn socket_url(servers: &[(&str, u16)], database: &str, role: &str) -> String {
     let hosts: Vec<String> = servers
         .iter()
@@ -133,12 +133,12 @@ impl Gateway {
         Client::new(self.address)
     }
 
-    /// What the admin port says.
+    /// The answer of the admin port.
     pub fn admin(&self, path: &str) -> Answer {
         Client::new(self.admin).exchange(&raw("GET", path, &[("Host", &self.admin.to_string())], b""))
     }
 
-    /// A counter or gauge of /metrics whose line begins with this.
+    /// A counter or gauge of /metrics: the one with a line that begins with this.
     pub fn metric(&self, begin: &str) -> Option<f64> {
         let answer = self.admin("/metrics").expect(200);
         let line = answer.text().lines().find(|line| line.starts_with(begin))?.to_owned();
@@ -161,7 +161,7 @@ impl Gateway {
         kib * 1024.0
     }
 
-    /// The log as far as it has been read: a line may come later than what it tells of.
+    /// The log as far as it has been read: a line may come later than its event.
     pub fn log(&self) -> String {
         self.log.text()
     }

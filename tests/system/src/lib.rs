@@ -30,14 +30,14 @@ pub use other_reader::OtherReader;
 pub use session::{Pending, Raw, Session, Texts};
 pub use standby::Standby;
 
-/// Polls until `condition` holds. There is no other limit than that of a hanging test.
+/// Polls until `condition` holds. The only limit is the one for a hanging test.
 ///
 /// # Panics
-/// If it does not become true within a minute.
+/// If it does not become true within three minutes.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();
     while !condition() {
-        assert!(begin.elapsed().as_secs() < 60, "{what}: it does not happen");
+        assert!(begin.elapsed().as_secs() < 180, "{what}: it does not happen");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 
 use crate::wait_until;
 
-/// What a program says, read while it runs.
+/// The output of a program, read while it runs.
 pub struct Log {
     text: Arc<Mutex<String>>,
     reader: JoinHandle<()>,
@@ -26,7 +26,7 @@ impl Log {
         Log { text, reader }
     }
 
-    /// What has been read: a line may come later than what it tells of.
+    /// The output as far as it has been read: a line may come later than its event.
     pub fn text(&self) -> String {
         self.text.lock().unwrap().clone()
     }

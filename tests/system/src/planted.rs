@@ -2,8 +2,8 @@
 
 use crate::Session;
 
-/// Each function of the extension gets others of its name, which a call could mean too: with fewer arguments, with others that have defaults,
-/// with a variable number of them, and with types that the arguments can be converted to.
+/// Each function of the extension gets others of its name, which a call could also mean: with fewer arguments, with
+/// others that have defaults, with a variable number of them, and with types that the arguments can be converted to.
 const PLANT: &str = "
 CREATE SEQUENCE table_service.ran;
 GRANT USAGE ON SEQUENCE table_service.ran TO PUBLIC;

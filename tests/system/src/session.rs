@@ -25,7 +25,7 @@ fn runtime() -> &'static Runtime {
     })
 }
 
-/// Waits for what a server does; a server that hangs must not hang the tests.
+/// Waits for a server's answer; a server that hangs must not hang the tests.
 fn block_on<F: Future>(future: F) -> F::Output {
     let limit = Duration::from_secs(120);
     match runtime().block_on(async { tokio::time::timeout(limit, future).await }) {
@@ -115,7 +115,7 @@ impl Session {
         }
     }
 
-    /// What COPY … TO STDOUT sends.
+    /// The data that COPY … TO STDOUT sends.
     pub fn copy_out(&self, sql: &str) -> Result<Vec<u8>, Failure> {
         block_on(async {
             let mut data = Vec::new();
@@ -146,8 +146,8 @@ impl Session {
         }
     }
 
-    /// Cancels what this session runs. (A cancel request of the protocol sends two signals to the server's process, of
-    /// which the second can hit the statement that comes next.)
+    /// Cancels the statement that this session runs. (A cancel request of the protocol sends two signals to the
+    /// server's process. The second can hit the next statement.)
     pub fn cancel(&self) {
         assert!(
             self.watcher()

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::session::{Session, connect};
 use crate::wait_until;
 
-/// A copy of a server, in a directory of its own, which has its socket too.
+/// A copy of a server, in a directory of its own, which also has its socket.
 pub struct Standby {
     directory: PathBuf,
     port: u16,
@@ -22,7 +22,7 @@ impl Standby {
         Standby::following(primary.host(), primary.port(), settings)
     }
 
-    /// A running hot standby of the server whose socket is in a directory.
+    /// A running hot standby of the server that has its socket in a directory.
     pub fn following(host: &str, port: u16, settings: &[&str]) -> Standby {
         let directory = directory_of_server();
         let path = directory.to_str().unwrap();
@@ -100,6 +100,22 @@ impl Standby {
     /// Makes it a primary.
     pub fn promote(&self) {
         assert!(self.pg_ctl(&["promote", "-w", "-t", "120"]));
+    }
+
+    /// Starts it again as a primary that nobody has promoted: its timeline is that of the server that it was copied from.
+    pub fn runs_alone(&self) {
+        self.stop("fast");
+        fs::remove_file(self.directory.join("standby.signal")).unwrap();
+        self.start();
+    }
+
+    /// Starts it again as a standby that follows nobody, and promotes that.
+    pub fn promotes_itself(&self) {
+        self.stop("fast");
+        self.set("primary_conninfo = ''");
+        fs::write(self.directory.join("standby.signal"), "").unwrap();
+        self.start();
+        self.promote();
     }
 
     /// Makes it follow another server.

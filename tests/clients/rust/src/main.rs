@@ -118,7 +118,7 @@ fn refused<T>(result: azure_core::Result<T>, status: StatusCode, code: &str) -> 
         return Err(error.into());
     };
     equal(*got, status)?;
-    // The crate looks for the code where other services have it. What causes the error shows the body, which has it.
+    // The crate looks for the code where other services have it. The cause of the error shows the body, which has it.
     let mut cause: Option<&dyn std::error::Error> = Some(&error);
     while let Some(this) = cause {
         if this.to_string().contains(code) {

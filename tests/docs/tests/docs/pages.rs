@@ -1,7 +1,7 @@
 //! Every page runs and prints the outputs that it shows.
 //!
 //! Environment: `ACCEPT=1` writes the outputs of this run into the pages instead of comparing; `PAGE=…` runs only the
-//! pages whose path contains this.
+//! pages with this in their path.
 
 use std::io::Write;
 
@@ -32,7 +32,7 @@ fn every_page_prints_what_it_shows() {
         let report = run(&page);
         if accept && report.can_be_accepted() {
             if report.accepted != page.text {
-                // The test harness hides what a passing test prints with println!.
+                // The test harness hides the text that a passing test prints with println!.
                 writeln!(std::io::stderr(), "{name}: {} outputs rewritten", report.problems.len()).unwrap();
                 std::fs::write(&file, report.accepted).unwrap();
             }
@@ -123,7 +123,7 @@ fn every_topic_has_its_entities_considerations_and_when_to_use_it() {
             continue;
         }
         let mut missing = missing(&std::fs::read_to_string(&path).unwrap());
-        // The whole of these pages is about what PostgreSQL adds.
+        // The whole of these pages is about additions of PostgreSQL.
         let is_all = [
             "beyond.md",
             "bulk-work.md",
@@ -144,7 +144,7 @@ fn every_topic_has_its_entities_considerations_and_when_to_use_it() {
     );
 }
 
-/// A call whose filter is not quoted with `$$…$$`. Filters contain quotes; readers should not have to double them.
+/// A filter that is not quoted with `$$…$$` in a call. Filters contain quotes; readers should not have to double them.
 fn plainly_quoted_filter(sql: &str) -> Option<&str> {
     let plain = Regex::new(concat!(
         r"\b(?:query_entities|query_page|query_page_json|explain_query|matches)\(\s*(?:'[^']*'|[\w.]+),\s*'",

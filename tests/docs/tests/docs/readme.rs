@@ -5,7 +5,7 @@ use regex::Regex;
 
 /// The first of `lines` that `printed` does not have behind the ones before it.
 fn missing<'l>(lines: &'l str, printed: &str) -> Option<&'l str> {
-    // The tour is a script of standard input, whose name psql does not print before an error.
+    // The tour is a script of standard input, so psql prints no name of it before an error.
     let place = Regex::new(r"^psql:\S+: ").unwrap();
     let mut rest = printed
         .lines()
@@ -60,9 +60,9 @@ fn the_badge_and_the_images_have_the_version() {
     for path in with_images {
         let text = read(path);
         let tags = text.split("table-service").skip(1).filter_map(|behind| {
-            behind
-                .trim_start_matches(|letter: char| letter.is_ascii_lowercase() || letter == '-')
-                .strip_prefix(':')
+            let behind = behind.trim_start_matches(|letter: char| letter.is_ascii_lowercase() || letter == '-');
+            // Aspire takes the name and the tag apart.
+            [":", "\", \""].iter().find_map(|&between| behind.strip_prefix(between))
         });
         let versions = tags
             .filter_map(|tag| tag.split(|end: char| !end.is_ascii_digit() && end != '.').next())

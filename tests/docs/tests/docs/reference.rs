@@ -64,7 +64,7 @@ SELECT pg_describe_object(classid, objid, 0) FROM members
 WHERE classid = 'pg_opfamily'::regclass AND obj_description(objid, 'pg_opfamily') IS NULL
 ";
 
-/// Removes what readers do not need from PostgreSQL's form of a signature: casts of defaults, long names of types.
+/// Removes the parts of PostgreSQL's signatures that readers do not need: casts of defaults, long names of types.
 fn short(line: &str) -> String {
     let casts = Regex::new(r"(DEFAULT (?:'[^']*'|\w+(?:\(\))?))::[a-z ]+(?:\[\])?").unwrap();
     casts
@@ -110,7 +110,7 @@ fn the_reference_has_every_object_as_it_is() {
     );
 }
 
-/// What psql says of each object is what the reference says; of each column of a type, a table or a view too.
+/// psql says the same of each object as the reference, and also of each column of a type, a table or a view.
 #[test]
 fn psql_describes_every_object_and_column() {
     let database = Database::new();

@@ -25,7 +25,7 @@ fn the_changes_of_a_feed_give_the_tables() {
     }
 }
 
-/// Returns what is wrong with a server that is changed by this SQL, in several seeds without clients and faults.
+/// Returns the problem of a server that is changed by this SQL, in several seeds without clients and faults.
 fn problem(order: Order, change: &str) -> String {
     let service = service(0);
     let mut reader = Reader::new(&service, order);
@@ -114,7 +114,7 @@ fn key(row_key: &str) -> Key {
     (TABLE.to_owned(), "p".to_owned(), row_key.to_owned())
 }
 
-/// A change whose properties are its Timestamp.
+/// A change that has its Timestamp as its properties.
 fn change(position: u64, kind: &str, row_key: &str, timestamp: i64) -> Change {
     let version = matches!(kind, "insert" | "update").then_some(timestamp);
     Change {

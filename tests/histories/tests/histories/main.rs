@@ -1,4 +1,4 @@
-//! Histories, and what a checker of histories must find.
+//! Histories, and the faults that a checker of histories must find.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

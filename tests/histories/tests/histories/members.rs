@@ -47,11 +47,11 @@ impl Service {
         });
     }
 
-    /// Runs `f` while clients write entities of their own, read them and delete them.
+    /// Runs `f` while clients write entities of their own, read them and delete them. Returns how many answers said nothing.
     ///
     /// # Panics
     /// If an answer contradicts one before it.
-    fn under_clients(&self, name: &str, f: impl FnOnce()) {
+    fn under_clients(&self, name: &str, f: impl FnOnce()) -> usize {
         let stop = AtomicBool::new(false);
         scope(|scope| {
             let clients: Vec<_> = (0..3)
@@ -63,10 +63,8 @@ impl Service {
             let stops = Stops(&stop);
             f();
             drop(stops);
-            for client in clients {
-                client.join().unwrap();
-            }
-        });
+            clients.into_iter().map(|client| client.join().unwrap()).sum()
+        })
     }
 }
 
@@ -88,7 +86,13 @@ fn says_nothing(answer: &Answer) -> bool {
     answer.status == 503 || answer.header("x-ms-error-code") == Some("OperationTimedOut")
 }
 
-fn use_entities(client: &Client, name: &str, stop: &AtomicBool) {
+/// Returns how many answers said nothing.
+fn use_entities(client: &Client, name: &str, stop: &AtomicBool) -> usize {
+    let mut unsaid = 0;
+    let mut says_nothing = |answer: &Answer| {
+        unsaid += usize::from(says_nothing(answer));
+        says_nothing(answer)
+    };
     // Whether the entity is there, as the last answer said.
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     for round in 0.. {
@@ -136,6 +140,7 @@ fn use_entities(client: &Client, name: &str, stop: &AtomicBool) {
             }
         }
     }
+    unsaid
 }
 
 #[test]
@@ -162,6 +167,10 @@ fn clients_find_their_entities_while_a_server_leaves_on_a_cluster() {
     };
     service.under_clients("leave", || {
         operator.run(&format!("SELECT citus_drain_node({leaver})"));
+        wait_until("shards that have moved are dropped", || {
+            let dropped = operator.sql("CALL citus_cleanup_orphaned_resources()");
+            dropped.is_ok() && operator.text("SELECT count(*) FROM pg_dist_cleanup") == "0"
+        });
         operator.run(&format!("SELECT citus_remove_node({leaver})"));
         service.wait_for_nodes(1, "not asked: the cluster of the first node does not list it");
     });
@@ -177,7 +186,7 @@ fn clients_find_their_entities_while_a_server_leaves_on_a_cluster() {
         service.wait_for_nodes(nodes - 1, ": ready, extension ");
     });
     all_are_there();
-    service.under_clients("join", || {
+    let unsaid = service.under_clients("join", || {
         operator.run(&format!("SELECT citus_add_node({leaver})"));
         service.wait_for_nodes(nodes, ": ready, extension ");
         let rebalance = format!(
@@ -185,6 +194,7 @@ fn clients_find_their_entities_while_a_server_leaves_on_a_cluster() {
         );
         operator.run(&rebalance);
     });
+    assert_eq!(unsaid, 0, "a server joins, and clients notice nothing");
     all_are_there();
     operator.run(&format!("SELECT table_service.delete_table('{TABLE}')"));
 }

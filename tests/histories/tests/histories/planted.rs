@@ -1,4 +1,4 @@
-//! Histories made by hand: each bug must be found and named, and what is right must pass.
+//! Histories made by hand: each bug must be found and named, and a right history must pass.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +99,7 @@ fn what_is_right_passes() {
             replace(0, 3, 1),
             Outcome::Refused(0, Refusal::UpdateConditionNotSatisfied),
         )
-        // It may read before or after what runs beside it.
+        // It may read before or after the write that runs beside it.
         .record([7, 10], Operation::Query, seen(&[(0, 2)]))
         .write([8, 9], delete(0, 4), Outcome::Written(vec![None]))
         .record([11, 12], Operation::Get(0), seen(&[]))
@@ -127,7 +127,7 @@ fn a_lost_update_is_found() {
         .write([3, 4], replace(0, 2, 1), written(&[2]))
         .write([5, 6], replace(0, 3, 1), written(&[3]))
         .fails("a lost update: a write succeeded whose condition did not hold");
-    // Both begin with what the other one does not have.
+    // Both begin with a version that lacks the property of the other one.
     let merge = |id: WriteId, property: &str| Write {
         property: property.to_owned(),
         ..write(Kind::Merge, 0, id, Condition::AnyVersion)

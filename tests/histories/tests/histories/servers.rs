@@ -59,7 +59,7 @@ fn one_order_explains_what_clients_saw_whose_writes_share_transactions() {
     assert!(grouped > 0.0);
 }
 
-/// What was acknowledged by a primary that is lost is there after a promotion, and nothing was executed twice.
+/// A write that a lost primary acknowledged is there after a promotion, and nothing was executed twice.
 #[test]
 fn one_order_explains_what_clients_saw_of_a_promotion() {
     for seed in seeds() {
@@ -76,6 +76,7 @@ fn one_order_explains_what_clients_saw_on_a_cluster() {
     let service = Service::of(coordinator, servers.collect(), "tables", "owner", 2);
     let direct = |seed| {
         one_seed(&service, seed);
+        service.wait_until_nothing_is_prepared();
         service.direct_batches(seed)
     };
     let direct: u64 = seeds().map(direct).sum();
@@ -85,7 +86,7 @@ fn one_order_explains_what_clients_saw_on_a_cluster() {
 }
 
 /// Returns the first report of a problem of the kind that the server was made to have, in several seeds. One fault can
-/// have effects of several kinds, such as a lost update whose Timestamp is too late for the version that it replaces.
+/// have effects of several kinds, for example a lost update with a Timestamp too late for the version that it replaces.
 fn first_problem(
     service: &Service,
     faults: &[Fault],

@@ -1,4 +1,4 @@
-//! Who may read and set access policies and service properties, through the functions and around them.
+//! Which roles may read and set access policies and service properties, through the functions and around them.
 
 use system_tests::{Database, Expect, Session};
 
@@ -7,7 +7,7 @@ const GET: &str = "SELECT table_service.get_access_policies('Guarded')";
 const PROPERTIES: &str = "SELECT table_service.set_service_properties('{\"Cors\": []}')";
 const POLICIES: &str = "[{\"Id\":\"readers\",\"Permission\":\"r\"}]";
 
-/// A database whose owner is no superuser, a table of another role with a policy, and a third role.
+/// A database with an owner that is no superuser, a table of another role with a policy, and a third role.
 struct Guarded {
     db: Database,
     database_owner: Session,
@@ -40,7 +40,7 @@ fn guarded() -> Guarded {
     }
 }
 
-/// What happens when a role that may not set policies tries without the function.
+/// Checks that a role that may not set policies cannot do it without the function.
 fn cannot_write_directly(user: &Session) {
     user.sql("INSERT INTO table_service.access_policies VALUES ('table_service_data.\"Guarded\"', '[]') ON CONFLICT (relation) DO UPDATE SET policies = '[]'")
         .fails_in_postgres("42501");

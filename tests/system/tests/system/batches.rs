@@ -1,8 +1,8 @@
 //! Batches and single writes from several sessions at once, against a model in memory.
 //!
-//! Some entities belong to one session, which knows what is in them and so what every operation must do. Some are shared
-//! and only merged into: no merge is lost. The rest is open to all; a trigger logs every change of those, so that each
-//! acknowledged operation can be tried on the very version that it met. Batches never deadlock.
+//! Some entities belong to one session, which knows their contents and so the outcome of every operation. Some are
+//! shared and only merged into: no merge is lost. The rest is open to all; a trigger logs every change of those, so
+//! that each acknowledged operation can be tried on the very version that it met. Batches never deadlock.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
@@ -88,7 +88,7 @@ struct Operation {
 type Version = (String, Bag);
 
 impl Operation {
-    /// What it does to an entity: its new properties, `None` for a delete. Or the code of the error.
+    /// Its effect on an entity: its new properties, `None` for a delete. Or the code of the error.
     fn apply(&self, stored: Option<&Version>) -> Result<Option<Bag>, &'static str> {
         let Some((etag, old)) = stored else {
             return match self.action.is_conditional() {
@@ -206,7 +206,7 @@ enum Class {
     Open,
 }
 
-/// What the sessions of a seed do.
+/// The work of the sessions of a seed.
 #[derive(Clone, Copy)]
 struct Plan {
     sessions: usize,
@@ -249,7 +249,7 @@ impl Plan {
     }
 }
 
-/// What a session knows.
+/// The knowledge of a session.
 #[derive(Clone, Default)]
 struct Knowledge {
     /// Its own entities.
@@ -258,7 +258,7 @@ struct Knowledge {
     merged: HashMap<Key, (String, i64)>,
     /// ETags of entities that are not its own, which may be old.
     seen: HashMap<Key, String>,
-    /// What it has done to open entities, with the new ETags.
+    /// Its operations on open entities, with the new ETags.
     done: HashMap<Key, Vec<(Operation, Option<String>)>>,
     /// The versions that its writes have asked for, and got.
     consumed: Vec<(Key, String)>,
@@ -306,7 +306,7 @@ impl Knowledge {
         self.singles += usize::from(!statement.is_batch);
     }
 
-    /// Whether what an own entity holds says what the operation must end in.
+    /// Predicts the outcome of an operation by the content of an own entity.
     fn predict(&self, partition_key: &'static str, operation: &Operation) -> Result<(), &'static str> {
         let key = (partition_key, operation.row_key.clone());
         operation.apply(self.own.get(&key)).map(|_| ())
@@ -361,7 +361,7 @@ impl Worker {
         (self.session.pid(), self.knowledge)
     }
 
-    /// Reads the ETag of an entity that others write, too.
+    /// Reads the ETag of an entity that others also write.
     fn look(&mut self) {
         let (_, row_key) = self.random.pick(&self.row_keys).clone();
         let partition_key = PARTITIONS[self.random.below(2)];
@@ -415,7 +415,7 @@ impl Worker {
                     continue;
                 }
             }
-            // This transaction has locked what the batch has written: writing it again never waits.
+            // This transaction has locked the entities of the batch: writing them again never waits.
             if self.random.chance(50) {
                 let first = statement.operations[0].clone();
                 let again = Statement {
@@ -518,7 +518,7 @@ impl Worker {
         self.knowledge.learn(statement, &self.classes, etags);
     }
 
-    /// Whether this is what the statement may fail with.
+    /// Checks that the statement may fail with this.
     fn failed(&mut self, statement: &Statement, failure: &Failure) {
         if failure.sqlstate == "40001" {
             return self.check_serialization_failure(failure);
@@ -585,7 +585,7 @@ fn key(partition_key: &str, row_key: &str) -> Key {
     (partition_key.unwrap(), row_key.to_owned())
 }
 
-/// Every change of an open entity is one that was acknowledged, and does what the model does to the version before it.
+/// Every change of an open entity was acknowledged, and is the model's change of the version before it.
 fn replay(session: &Session, knowledge: &HashMap<i32, Knowledge>) -> HashMap<Key, Version> {
     let mut entities: HashMap<Key, Version> = HashMap::new();
     let mut position: HashMap<(i32, Key), usize> = HashMap::new();

@@ -34,7 +34,7 @@ fn bag(session: &Session, json: &str) -> (Vec<u8>, String) {
     (row.get::<_, Raw>(0).bytes().to_vec(), row.get(1))
 }
 
-/// Sends bytes as a bag; what comes back is the bag, in its own bytes.
+/// Sends bytes as a bag, and returns the bag that comes back, in its own bytes.
 fn send(session: &Session, bytes: &[u8]) -> Result<Vec<u8>, system_tests::Failure> {
     let rows = session.query("SELECT $1::table_service.properties", &[&Raw::Binary(bytes.to_vec())])?;
     Ok(rows[0].get::<_, Raw>(0).bytes().to_vec())
@@ -87,7 +87,7 @@ fn entities_are_written_and_read_in_binary() {
                 .bytes(),
             bytes
         );
-        // The tag is what a conditional write takes.
+        // A conditional write takes the tag.
         let next: String = session.value(
             "SELECT table_service.replace_entity('Binary', 'p', $1, $2, $3)",
             &[&row_key, &Raw::Binary(bytes), &tag],
@@ -186,7 +186,7 @@ fn other_versions_are_refused() {
     }
 }
 
-/// Enough of a bag to find out what is wrong with it.
+/// Enough of a bag to find its fault.
 fn start(bytes: &[u8]) -> String {
     format!("{:02x?}", &bytes[..bytes.len().min(200)])
 }
@@ -201,7 +201,7 @@ fn mutated_bytes_are_refused_or_are_another_bag() {
     for _ in 0..4000 {
         let mut bytes = bags[random.below(bags.len())].clone();
         for _ in 0..=random.below(3) {
-            // Most of what can go wrong is at the beginning: header, types, directory.
+            // Most faults can be at the beginning: header, types, directory.
             let end = if random.below(2) == 0 {
                 bytes.len()
             } else {
@@ -219,7 +219,7 @@ fn mutated_bytes_are_refused_or_are_another_bag() {
             }
         }
         match send(&session, &bytes) {
-            // A bag has one representation: what is accepted comes back as it is, and through its text too.
+            // A bag has one representation: an accepted bag comes back as it is, also through its text.
             Ok(back) => {
                 assert!(back == bytes, "{}", start(&bytes));
                 let text: String = session.value(
@@ -255,7 +255,7 @@ fn random_bytes_are_refused() {
         let failure = send(&session, &bytes).unwrap_err();
         assert!(is_refusal(&failure), "{failure:?}: {}", start(&bytes));
     }
-    // So are many bytes whose header announces few.
+    // So are many bytes with a header that announces few.
     let mut bytes = vec![0xFF; 50_000_000];
     bytes[..6].copy_from_slice(&[1, 1, 0, 0, 0, 0]);
     send(&session, &bytes).fails_with("22P03", "InvalidInput");
@@ -290,7 +290,7 @@ fn bytes_beyond_a_limit_name_it() {
         bytes
     }
     let names = |count: usize| (0..count).map(|n| format!("N{n:03}")).collect::<Vec<_>>();
-    // The tag of Edm.String is that of a bag with one.
+    // The tag of Edm.String is in a bag that has one.
     let (model, _) = bag(&session, r#"{"A": "x"}"#);
     let tagged = |mut bytes: Vec<u8>| {
         let count = usize::from(bytes[1]);

@@ -1,5 +1,5 @@
-//! Work by filter beside other sessions: no deadlock, no entity twice; what is cancelled, killed or refused goes on from its
-//! token.
+//! Work by filter beside other sessions: no deadlock, no entity twice; work that is cancelled, killed or refused goes
+//! on from its token.
 
 use system_tests::random::{Random, rounds};
 use system_tests::{Database, Expect, Session};
@@ -71,7 +71,7 @@ fn a_procedure_that_fails_says_where_to_go_on() {
         token(&failure.hint)
     );
     assert_eq!(session.run(&go_on), [[Some("300".to_owned()), None]]);
-    // Before the first step, too, and the hint of a user that has no full stop gets one.
+    // Also before the first step, and the hint of a user that has no full stop gets one.
     fill(&session, 300);
     trigger(&session, "RAISE EXCEPTION 'kept' USING HINT = 'Ask me';");
     let locker = db.session("locker");
@@ -189,7 +189,7 @@ fn a_step_that_was_rolled_back_is_repeated() {
     assert_eq!(owner.text(COUNT), "0");
 }
 
-/// A caller that has written in the transaction of the first step gets the error: to repeat the step would undo what it has written.
+/// A caller that has written in the transaction of the first step gets the error: to repeat the step would undo its writes.
 #[test]
 fn a_repeated_step_loses_nothing_of_the_caller() {
     let db = Database::new();
@@ -242,7 +242,7 @@ fn a_step_whose_commit_fails_is_repeated() {
     let done = session.run("CALL table_service.delete_entities_in_steps('Bulk', 'true', 30)");
     assert_eq!(done, [[Some("300".to_owned()), None]]);
     assert_eq!(session.text(COUNT), "0");
-    // One that always fails ends the procedure, with the token of what is done.
+    // One that always fails ends the procedure, with the token of the work that is done.
     fill(&session, 300);
     session.run("CREATE OR REPLACE FUNCTION sometimes() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF OLD.row_key = '00200' THEN RAISE 'never' USING ERRCODE = '40001'; END IF; RETURN NULL; END $$");
     let failure = session

@@ -1,4 +1,4 @@
-//! Change feeds: what comes out of them, in which order, and what happens when something is missing.
+//! Change feeds: their changes, the order of these, and the errors when something is missing.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -294,7 +294,7 @@ fn what_writers_do_beside_a_reader_is_in_the_feed_exactly() {
                 })
             })
             .collect();
-        // The feed is made while they write. What is there then is copied; the changes make it complete.
+        // The feed is made while they write. The entities of then are copied; the changes make the copy complete.
         session.run("SELECT create_change_feed('f')");
         let mut copy = state(&session, &["Orders", "Items"]);
         let follow = |copy: &mut State| match apply(&session, "f", 10, copy) {
@@ -554,7 +554,7 @@ fn a_publication_becomes_no_feed_unasked() {
         assert_eq!(refused.sqlstate, "42710", "{refused:?}");
         assert!(refused.hint.contains("drop_change_feed"), "{refused:?}");
     }
-    // It must have what the feed is asked for.
+    // It must have everything that the call asks for.
     let refused = failure(
         &session,
         "SELECT create_change_feed('f', '{Items, Orders}', if_not_exists => true)",
@@ -611,7 +611,7 @@ fn a_publication_of_a_role_without_replication_is_none_of_a_feed() {
     assert_eq!(service.text("SELECT drop_change_feed('f')"), "t");
     assert_eq!(slots(&session), "0");
     assert_eq!(session.text("SELECT count(*) FROM pg_publication"), "1");
-    // A superuser gives it to somebody who could have made it.
+    // A superuser gives it to a role that could have made it.
     session.run(&format!(
         "ALTER PUBLICATION table_service_f OWNER TO {}_service",
         feeds.database
@@ -724,7 +724,7 @@ fn a_table_that_is_published_in_part_loses_no_change_silently() {
     assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
 }
 
-/// PostgreSQL publishes updates and deletes with the columns of the replica identity. Without the keys nobody knows what was changed.
+/// PostgreSQL publishes updates and deletes with the columns of the replica identity. Without the keys a changed entity is unknown.
 #[test]
 fn a_table_whose_replica_identity_lacks_the_keys_loses_no_change_silently() {
     let feeds = Feeds::new();
@@ -1031,7 +1031,7 @@ fn a_feed_without_changes_lets_the_log_of_others_go() {
     let before = position();
     assert!(changes(&session, "f").is_empty());
     assert_ne!(position(), before);
-    // What the slot retains goes too, when PostgreSQL has noted which transactions run.
+    // The log that the slot retains also goes, when PostgreSQL has noted which transactions run.
     wait_until("the log goes", || {
         session.run("CHECKPOINT");
         write_others();
@@ -1070,7 +1070,7 @@ fn a_server_without_logical_decoding_or_without_a_slot_says_what_to_do() {
     if session.value::<i32>("SELECT current_setting('server_version_num')::int / 10000", &[]) < 19 {
         refuses(replica);
     } else {
-        // The first slot has the server write what logical decoding needs.
+        // The first slot makes the server write the log that logical decoding needs.
         session.run("SELECT create_change_feed('f')");
         session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
         assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
@@ -1146,7 +1146,7 @@ fn a_new_feed_makes_no_writer_fail_that_writes_several_tables() {
         assert_eq!(changes(&writer, "f"), ["insert Items p s {}"]);
         // The feed waits no longer than the caller wants to, and leaves nothing.
         writer.run("SELECT drop_change_feed('f')");
-        creator.run("SET lock_timeout = '300ms'");
+        creator.run("SET lock_timeout = '1s'");
         writer.run("BEGIN; LOCK TABLE table_service_data.\"Orders\" IN ROW EXCLUSIVE MODE");
         let refused = failure(&creator, "SELECT create_change_feed('f')");
         assert_eq!(refused.sqlstate, "55P03", "{refused:?}");
@@ -1156,7 +1156,7 @@ fn a_new_feed_makes_no_writer_fail_that_writes_several_tables() {
                 .starts_with("Another session uses the table table_service_data.\"Orders\"."),
             "{refused:?}"
         );
-        // What it waits for first is a transaction that has written.
+        // First it waits for a transaction that has written.
         other.run("BEGIN; LOCK TABLE table_service_data.\"Items\"");
         let refused = failure(&creator, "SELECT create_change_feed('f')");
         assert_eq!(refused.sqlstate, "55P03", "{refused:?}");
@@ -1194,7 +1194,7 @@ fn a_session_is_interrupted_also_after_the_end_of_a_transaction_went_wrong() {
         let failed = failure(&session, "SET statement_timeout = '100ms'; SELECT pg_sleep(20)");
         failed.message.contains("statement timeout")
     };
-    // What is confirmed and dropped, or made and dropped, needs no more than the drop.
+    // A feed that is confirmed and dropped, or made and dropped, needs no more than the drop.
     insert(1);
     session.run("BEGIN");
     confirm(&session, "f");
@@ -1218,7 +1218,7 @@ fn a_drop_that_does_not_commit_leaves_the_feed() {
     let (session, other) = (feeds.session("one"), feeds.session("other"));
     session.run("SELECT create_table('Orders'); CREATE TABLE skew AS SELECT 1 AS n, 0 AS v UNION SELECT 2, 0");
     session.run("SELECT create_change_feed('f')");
-    // Each reads what the other writes, so one of them fails when it commits.
+    // Each reads the row that the other writes, so one of them fails when it commits.
     session.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT sum(v) FROM skew; SELECT drop_change_feed('f')");
     other.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT sum(v) FROM skew; UPDATE skew SET v = 1 WHERE n = 1");
     session.run("UPDATE skew SET v = 1 WHERE n = 2");

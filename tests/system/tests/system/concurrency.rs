@@ -28,7 +28,7 @@ fn sessions(db: &Database, count: usize, level: &str) -> Vec<Session> {
 }
 
 const LEVELS: [&str; 3] = ["read committed", "repeatable read", "serializable"];
-/// What PostgreSQL says at the higher levels to a transaction that should be run again.
+/// PostgreSQL's code at the higher levels for a transaction that should be run again.
 const AGAIN: &str = "40001";
 
 fn get(session: &Session, row_key: &str) -> Option<String> {
@@ -276,7 +276,7 @@ fn the_second_writer_waits_and_decides_on_what_was_committed() {
     let absent = Err(("P0002", "ResourceNotFound"));
     let exists = Err(("23505", "EntityAlreadyExists"));
     let (a, b) = (db.session("a"), db.session("b"));
-    // The first writer, the second, its If-Match, and what is there at the end (or the error of the second).
+    // The first writer, the second, its If-Match, and the entity at the end (or the error of the second).
     for (first, second, if_match, expected) in [
         (
             first_merge,
@@ -446,7 +446,7 @@ fn concurrent_definitions_of_others_do_not_break_a_drop() {
         other.run(end);
         assert_eq!(dropped.text(), "t", "{drop}");
     }
-    // Who comes second finds nothing to drop.
+    // The second one finds nothing to drop.
     setup.run("SELECT table_service.create_table('Shared')");
     other.run("BEGIN; SELECT table_service.delete_table('Shared')");
     let dropped = owner.start("SELECT table_service.delete_table('Shared', true)").waits();

@@ -12,7 +12,7 @@ use system_tests::random::{Random, rounds};
 const WRITERS: usize = 4;
 const ENTITIES: usize = 12;
 
-/// A point in time as an ETag has it, in a form whose order is that of time.
+/// A point in time as an ETag has it, in a form that has the order of time.
 type Version = String;
 
 fn version(etag: &str) -> Version {
@@ -24,7 +24,7 @@ fn version(etag: &str) -> Version {
     format!("{seconds}.{fraction:0<7}")
 }
 
-/// What is in a partition: the number of each entity, and its version.
+/// The entities of a partition: the number of each, and its version.
 type Partition = BTreeMap<String, (i64, Version)>;
 
 fn read(session: &Session, partition_key: &str) -> Partition {
@@ -39,7 +39,7 @@ fn read(session: &Session, partition_key: &str) -> Partition {
         .collect()
 }
 
-/// A batch, and what it makes of the numbers: `None` for an entity that it deletes.
+/// A batch, and the numbers after it: `None` for an entity that it deletes.
 struct Batch {
     sql: String,
     numbers: BTreeMap<String, Option<i64>>,
@@ -50,7 +50,7 @@ struct Writer {
     number: usize,
     random: Random,
     counter: i64,
-    /// What its own partition holds.
+    /// The entities of its own partition.
     known: Partition,
     /// The highest version of each entity that it has seen, deleted ones included.
     highest: BTreeMap<String, Version>,
@@ -173,7 +173,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Compares what is there after a crash with what was acknowledged. Returns whether the batch in doubt was done.
+    /// Compares the entities after a crash with the acknowledged ones. Returns whether the batch in doubt was done.
     fn check(&mut self, session: &Session) -> Option<bool> {
         let found = read(session, &self.partition_key());
         let done = match self.doubtful_batch.take() {

@@ -58,7 +58,7 @@ fn fill(session: &Session) {
     );
 }
 
-/// All entities with their ETags, and what belongs to the tables.
+/// All entities with their ETags, and everything that belongs to the tables.
 fn everything(session: &Session) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     let mut add = |sql: &str| {
@@ -194,7 +194,7 @@ fn a_custom_dump_restores_in_parallel_with_equal_etags() {
 #[test]
 fn a_database_owner_who_is_no_superuser_dumps_and_restores() {
     for options in [&["-Fc"][..], &["-Fc", "--inserts"]] {
-        // The owner makes the dump too: it holds only what its role may read.
+        // The owner also makes the dump: it holds only data that its role may read.
         let source = Database::empty();
         let owner = source.role("owner");
         let superuser = source.session("superuser");

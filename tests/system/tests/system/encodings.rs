@@ -59,7 +59,7 @@ fn text_that_is_not_utf8_is_refused_where_it_comes_in() {
     other.run("SELECT table_service.delete_table('OFFICES')");
 }
 
-/// A database with another encoding than UTF8 cannot have the extension, and the error says what to do.
+/// A database with another encoding than UTF8 cannot have the extension, and the error names the remedy.
 #[test]
 fn a_database_in_latin1_is_refused() {
     let latin1 = Database::with("TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'");

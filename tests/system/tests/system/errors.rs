@@ -1,4 +1,4 @@
-//! What users' triggers, constraints, policies and functions raise arrives from every function as from a direct statement.
+//! Errors of users' triggers, constraints, policies and functions arrive from every function as from a direct statement.
 
 use system_tests::random::{Random, rounds};
 use system_tests::{Database, Failure, Session};

@@ -1,5 +1,5 @@
 //! Expiry: a table in which entities have expired is like one that never had them, for every function; and sweeps beside
-//! writers remove what has expired and nothing else.
+//! writers remove expired entities and nothing else.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const TRIGGER: &str = "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsq
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// What has expired, what has not, and what never does, as members of a JSON object.
+/// Properties with which an entity has expired, has not, and never does, as members of a JSON object.
 const PAST: &str = r#""E@odata.type": "Edm.DateTime", "E": "2020-01-01T00:00:00Z""#;
 const LIVES: [&str; 5] = [
     r#""E@odata.type": "Edm.DateTime", "E": "2999-01-01T00:00:00Z""#,
@@ -51,7 +51,7 @@ fn operation(random: &mut Random, key: &str, tags: &[Option<String>]) -> String 
     }
 }
 
-/// A call on a table, whose result has no Timestamp.
+/// A call on a table. Its result has no Timestamp.
 fn call(random: &mut Random, tags: &[Option<String>]) -> Box<dyn Fn(&str) -> String> {
     let filter = *random.pick(&[
         "N eq 1",
@@ -110,7 +110,7 @@ fn call(random: &mut Random, tags: &[Option<String>]) -> Box<dyn Fn(&str) -> Str
     }
 }
 
-/// What somebody sees of a statement: its rows, or its error without the hint.
+/// The result of a statement: its rows, or its error without the hint.
 fn seen(session: &Session, sql: &str) -> Result<Vec<Vec<Option<String>>>, String> {
     session.sql(sql).map_err(|failure| failure.message)
 }
@@ -158,7 +158,7 @@ fn a_table_is_as_if_it_never_had_what_has_expired() {
                 let call = call(&mut random, &tags);
                 let context = format!("seed {seed}, round {round}, {table}: {}", call(table));
                 assert_eq!(seen(&session, &call(table)), seen(&session, &call("Twin")), "{context}");
-                // What was written with a moment in the past has expired at once.
+                // An entity that was written with a moment in the past has expired at once.
                 session.run("DELETE FROM table_service_data.\"Twin\" WHERE expires_at(\"timestamp\", properties, 'E', NULL) <= now()");
                 let all =
                     |table: &str| session.run(&format!("SELECT row_key, properties FROM query_entities('{table}')"));
@@ -290,7 +290,7 @@ fn every_session_knows_at_once_whether_a_table_has_an_expiry() {
                 ));
                 seen("0", "after REINDEX");
             }
-            // What has expired is removed, so it does not appear again.
+            // Expired entities are removed, so they do not appear again.
             owner.run("SELECT table_service.drop_expiry('Sessions')");
             assert_eq!(owner.text(&format!("SELECT count(*)::text FROM {TABLE}")), "0");
         }
@@ -304,7 +304,7 @@ fn a_table_gets_and_loses_its_expiry_while_it_is_used() {
     let owner = db.session("owner");
     owner.run("SELECT table_service.create_table('Sessions')");
     let sessions: Vec<_> = (0..4).map(|n| db.session(&format!("session {n}"))).collect();
-    // What lives is written and read until the owner has finished; no statement fails, and no entity that lives is lost.
+    // Living entities are written and read until the owner has finished; no statement fails, and none of them is lost.
     let pending: Vec<_> = sessions
         .iter()
         .enumerate()

@@ -1,4 +1,4 @@
-//! Change feeds of a primary and its standbys: what a standby says, and what is there when it takes over.
+//! Change feeds of a primary and its standbys: the answers of a standby, and its feeds when it takes over.
 
 use system_tests::{Cluster, Session, Standby, wait_until};
 
@@ -122,7 +122,11 @@ fn a_failover_slot_goes_on_after_a_promotion_without_loss() {
         session.run("SELECT pg_log_standby_snapshot()");
         replica.text("SELECT count(*) FROM pg_replication_slots WHERE synced AND NOT temporary") == "1"
     });
-    let of_standby = failure(&replica, "SELECT * FROM query_changes('f')");
+    let mut of_standby = failure(&replica, "SELECT * FROM query_changes('f')");
+    wait_until("the worker that synchronizes slots has left this one", || {
+        of_standby = failure(&replica, "SELECT * FROM query_changes('f')");
+        of_standby.sqlstate != "55006"
+    });
     assert_eq!(of_standby.sqlstate, "55000", "{of_standby:?}");
     assert!(of_standby.hint.contains("on the primary"), "{of_standby:?}");
 

@@ -1,4 +1,4 @@
-//! What feeds say of relations: definitions of tables, in the order of commits, which nobody forges.
+//! The notes of feeds on relations: definitions of tables, in the order of commits, which nobody forges.
 
 use system_tests::Session;
 
@@ -68,11 +68,11 @@ fn definitions_come_in_the_order_of_commits() {
     first.run("SELECT create_table('Orders')");
     first.run("SELECT create_change_feed('f')");
     first.run("BEGIN; SELECT create_table('Late')");
-    // Event triggers fire with this setting too.
+    // Event triggers also fire with this setting.
     second.run("SET session_replication_role = replica; ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Early\"");
     second.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class");
     first.run("ALTER TABLE table_service_data.\"Late\" RENAME TO \"Later\"; COMMIT");
-    // A transaction whose snapshot is older than the name.
+    // A transaction with a snapshot that is older than the name.
     second.run("ALTER TABLE table_service_data.\"Later\" RENAME TO \"Latest\"; COMMIT");
     second.run("BEGIN; SELECT delete_table('Early'); PREPARE TRANSACTION 'drops'");
     first.run("SELECT create_table('Between')");
@@ -102,7 +102,7 @@ fn an_extension_that_moves_takes_tables_along() {
         INSERT INTO pg_depend VALUES ('pg_extension'::regclass, 4294967293, 0, 'pg_namespace'::regclass, 'table_service_data'::regnamespace, 0, 'n');
         ALTER EXTENSION mover ADD TABLE table_service_data.\"Orders\"; ALTER EXTENSION mover SET SCHEMA away",
     );
-    // What that is, is not told.
+    // The feed has a gap in place of this change.
     owner.run("INSERT INTO away.\"Orders\" VALUES ('p', 'r', now(), '{}')");
     owner.run("ALTER EXTENSION mover SET SCHEMA table_service_data");
     let rows = rows(&owner, "f", &[]);
@@ -135,7 +135,7 @@ fn nobody_forges_a_definition_or_a_mark() {
     owner.run("ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Bills\"; SELECT mark_change_feed('f', 'mine')");
     let refused = failure(&stranger, "SELECT mark_change_feed('f', 'mine')");
     assert_eq!(refused.sqlstate, "42501", "{refused:?}");
-    // Whoever has read the notes writes them again. Behind the kind, flags, a position, the prefix and a length is what was written.
+    // A role that has read the notes writes them again. Behind the kind, flags, a position, the prefix and a length is their text.
     let notes = owner.run(&format!(
         "SELECT substr(data, 29)::text FROM pg_logical_slot_peek_binary_changes('{}', NULL, NULL, 'proto_version', '1', 'publication_names', 'table_service_f', 'messages', 'true')
         WHERE get_byte(data, 0) = ascii('M')",

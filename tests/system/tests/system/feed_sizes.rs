@@ -1,4 +1,4 @@
-//! Change feeds of many changes, and of large ones. With SOAK=10 the tests are as large as what a feed has to bear.
+//! Change feeds of many changes, and of large ones. With SOAK=10 the tests are as large as feeds that must work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,7 +44,7 @@ fn many_transactions_and_a_large_one_are_read_beside_one_that_stays_open() {
     let expected = [large, large, large * (large + 1) / 2, 1].map(|number| Some(number.to_string()));
     assert_eq!(one, [expected]);
     confirm(&session, "f");
-    // What was begun first commits last, and comes last.
+    // The transaction that began first commits last, and comes last.
     old.run("COMMIT");
     assert!(follow(&mut copy).is_some());
     assert_eq!(copy.len(), 1001);

@@ -1,13 +1,13 @@
-//! Whose code runs with whose rights. A tenant plants code in every place where PostgreSQL can keep some: no function that visits tables
-//! which its caller has not named may run any of it as the caller.
+//! Which code runs with which rights. A tenant plants code in every place where PostgreSQL can keep some: no function
+//! that visits tables which its caller has not named may run any of it as the caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use system_tests::{Cluster, Database, Expect, Session, wait_until};
 
-/// Every place of PostgreSQL's catalogs that holds an expression or refers to a function, and how a role without privileges puts its code
-/// there. The statements are about the table {t}; `spy_…` are functions of the tenant that note who runs them. A place that is missing
-/// here fails the test: a new version of PostgreSQL may have one.
+/// Every place of PostgreSQL's catalogs that holds an expression or refers to a function, and how a role without
+/// privileges puts its code there. The statements are about the table {t}; `spy_…` are functions of the tenant that
+/// note their callers. A place that is missing here fails the test: a new version of PostgreSQL may have one.
 const PLACES: &[(&str, Planting)] = &[
     ("pg_attrdef.adbin", Planting::Sql("ALTER TABLE {t} ALTER properties SET DEFAULT spy_bag('{p}')")),
     (
@@ -198,13 +198,13 @@ enum Planting {
     Constant,
     /// PostgreSQL refuses functions of users there, or reads it elsewhere.
     BuiltInOnly,
-    /// Another part of what the places of aggregates show.
+    /// Another part of the places of aggregates.
     AsAggregate,
     /// Only superusers and functions in C come there.
     SuperuserOnly,
 }
 
-/// What every spy is made of. They may be called by everybody, and say who has called them.
+/// The functions of every spy. Everybody may call them, and they note their callers.
 const SPIES: &str = "
     CREATE FUNCTION spy(place text, value text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
     BEGIN RAISE LOG 'spy of % at % runs as %', current_database(), place, current_user; RETURN value; END $$;
@@ -219,7 +219,7 @@ const SPIES: &str = "
 
 const EXPIRED: &str = r#"'{"E@odata.type": "Edm.DateTime", "E": "2020-01-01T00:00:00Z"}'"#;
 
-/// Who has run what is planted: for each place the roles.
+/// The roles that have run planted code, for each place.
 fn runs(db: &Database) -> BTreeMap<String, BTreeSet<String>> {
     runs_in(&db.cluster().log(), db.name())
 }
@@ -240,7 +240,7 @@ fn runs_in(log: &str, database: &str) -> BTreeMap<String, BTreeSet<String>> {
     runs
 }
 
-/// Calls everything that visits tables which the caller has not named, and the tables of the extension. What is refused is refused.
+/// Calls everything that visits tables which the caller has not named, and the tables of the extension. A call may be refused.
 fn visit_all(session: &Session, own_table: &str) {
     let tables: Vec<String> = session
         .run("SELECT DISTINCT table_name FROM table_service.query_expiry() ORDER BY 1")
@@ -390,7 +390,7 @@ fn nobody_runs_what_others_have_planted() {
 
     let expected: BTreeSet<String> = [tenant.clone(), owner.clone(), "pg_database_owner".to_owned()].into();
     for (place, roles) in runs(&db) {
-        // A third role runs what it has planted when it plants it, and nobody else does.
+        // A third role runs its own code when it plants it, and nobody else does.
         let is_planting = NEIGHBOURS.iter().any(|(known, _)| *known == place);
         let may_run = |role: &String| match is_planting {
             true => *role == third,
@@ -466,7 +466,7 @@ fn a_schema_that_is_exchanged_during_a_sweep_leads_to_no_other_table() {
         ("Triggered", like),
         ("Typed", "OF table_service.entity"),
     ] {
-        // What the planner would evaluate is in an index.
+        // The planner would evaluate the expression of an index.
         owners.run(&format!(
             "CREATE TABLE evil.\"{table}\" {columns}; GRANT ALL ON evil.\"{table}\" TO PUBLIC;
             INSERT INTO evil.\"{table}\" VALUES ('p', 'x', now(), {EXPIRED});
@@ -497,7 +497,7 @@ fn a_schema_that_is_exchanged_during_a_sweep_leads_to_no_other_table() {
     assert_eq!(superuser.text("SELECT count(*) FROM table_service_data.\"Plain\""), "1");
 }
 
-/// The owner of the database owns the schema of the extension too, and can add objects to an extension of that role.
+/// The owner of the database also owns the schema of the extension, and can add objects to an extension of that role.
 #[test]
 fn a_schema_in_the_place_of_the_extensions_is_refused() {
     let db = Database::empty();
@@ -647,7 +647,7 @@ fn no_session_misleads_the_code_of_an_owner() {
     };
     refused(&others, "this role lacks the rights of the table's owner");
     assert_eq!(runs(&db).get("misled"), None);
-    // Nor does the code read what a session with more rights has open.
+    // Nor does the code read the cursors that a session with more rights has open.
     superuser.run("BEGIN; DECLARE secrets CURSOR FOR SELECT 1");
     refused(&superuser, "cursors");
     superuser.run("ROLLBACK");
@@ -806,7 +806,7 @@ fn no_table_gets_the_functions_of_a_schema_that_is_exchanged_meanwhile() {
     exchange.run("CREATE EXTENSION table_service; CREATE SCHEMA evil; CREATE TYPE evil.entity AS (key text)");
     superuser
         .run("SELECT table_service.create_table('Loot'); SELECT table_service.insert_entity('Loot', 'p', 'x', '{}')");
-    // A GRANT that is not committed has made a new row of the schema, which the call has to lock too.
+    // A GRANT that is not committed has made a new row of the schema, which the call also has to lock.
     let grant = "GRANT USAGE ON SCHEMA table_service TO PUBLIC";
     for (number, (call, before)) in [
         ("SELECT table_service.create_table('Loot2')", ""),
@@ -885,7 +885,7 @@ fn a_trigger_that_is_created_meanwhile_reads_no_cursors() {
     assert_eq!(runs(&db).get("late"), None);
 }
 
-/// What one owner's code leaves in the session does not keep the table of another owner from being swept, and looks keep no locks.
+/// The state that one owner's code leaves in the session keeps no other owner's table from being swept, and looks keep no locks.
 #[test]
 fn no_owner_keeps_the_table_of_another_one_from_being_swept() {
     let db = Database::new();
@@ -947,7 +947,7 @@ fn the_memory_of_a_sweep_does_not_grow_with_the_entities() {
     assert!(grown < 60 * 1024, "the session has grown by {grown} KiB");
 }
 
-/// A cluster of Citus, whose coordinator comes first.
+/// A cluster of Citus. The coordinator comes first.
 struct Servers(Vec<Cluster>);
 
 impl Servers {
@@ -962,7 +962,7 @@ impl Servers {
         self.0[server].try_session(Servers::DATABASE, role, role).unwrap()
     }
 
-    /// A session of a role on each server, whose definitions stay there.
+    /// A session of a role on each server. Its definitions stay there.
     fn sessions(&self, role: &str) -> Vec<Session> {
         let session = |server| {
             let session = self.session(server, role);
@@ -986,7 +986,7 @@ impl Servers {
         role
     }
 
-    /// Who has run what is planted, on any server.
+    /// The roles that have run planted code, on any server.
     fn runs(&self) -> BTreeMap<String, BTreeSet<String>> {
         let logs: String = self.0.iter().map(Cluster::log).collect();
         runs_in(&logs, Servers::DATABASE)
@@ -1010,7 +1010,7 @@ fn shards_on(session: &Session, table: &str) -> Vec<String> {
     rows.into_iter().map(|mut row| row.remove(0).unwrap()).collect()
 }
 
-/// The same on a cluster, with what is planted through Citus, and with what is planted in shards on their servers.
+/// The same on a cluster, with code that is planted through Citus, and with code in shards on their servers.
 #[test]
 #[ignore = "`cargo xtask citus` starts the servers, and says in CITUS_SERVERS where: the coordinator first"]
 fn nobody_runs_what_others_have_planted_on_a_cluster() {
@@ -1060,7 +1060,7 @@ fn nobody_runs_what_others_have_planted_on_a_cluster() {
                     .replace("STATISTICS s ", &format!("STATISTICS s{part} "));
                 match part {
                     0 => drop(session.run(&statements)),
-                    // What is no part of a shard is there already.
+                    // Objects that are no part of a shard are there already.
                     _ => drop(session.sql(statements.rsplit_once(';').map_or(&*statements, |(_, last)| last))),
                 }
             }
@@ -1172,8 +1172,8 @@ fn a_trigger_that_is_created_on_a_shard_during_a_sweep_does_not_run_on_a_cluster
     tenants.run("DROP TABLE table_service_data.\"Late\" CASCADE");
 }
 
-/// The owner of the database exchanges the schema of the tables while a sweep waits. Then the name of another table leads to one of that
-/// owner: neither what finds the entities that have expired nor what deletes them goes there.
+/// The owner of the database exchanges the schema of the tables while a sweep waits. Then the name of another table
+/// leads to one of that owner: neither the search for expired entities nor their deletion goes there.
 #[test]
 #[ignore = "`cargo xtask citus` starts the servers, and says in CITUS_SERVERS where: the coordinator first"]
 fn a_schema_that_is_exchanged_during_a_sweep_leads_to_no_other_table_on_a_cluster() {

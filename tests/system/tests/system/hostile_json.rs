@@ -58,7 +58,7 @@ pub fn peak(session: &Session, work: impl FnOnce()) -> usize {
     };
     let (high_water_mark, shared) = (|| status("VmHWM:"), || status("RssShmem:"));
     is_alive(session);
-    // Resets the peak to what the process holds now.
+    // Resets the peak to the memory that the process holds now.
     fs::write(format!("{process}/clear_refs"), "5").unwrap();
     let before = (high_water_mark(), shared());
     work();
@@ -106,7 +106,7 @@ fn nested_brackets() {
         &object(&format!("\"A\": {}", brackets("{\"A\":", "}"))),
         &[nested[0], malformed[0]],
     );
-    // Nesting is limited in ignored members too.
+    // Nesting is also limited in ignored members.
     for ignored in ["odata.metadata", "Timestamp", "X@odata.type@odata.type"] {
         refused(
             &session,
@@ -275,7 +275,7 @@ fn every_large_text_takes_little_memory() {
     takes_little_memory(24 * MEGABYTE, &LARGE);
 }
 
-/// A text, in which `…` stands for many repetitions of its last part, and the error that it raises.
+/// A text with `…`, the part that is repeated in its place, and the error that it raises.
 type Large = (&'static str, &'static str, &'static str, &'static str);
 
 const LARGE: [Large; 12] = [
@@ -300,7 +300,7 @@ const LARGE: [Large; 12] = [
 
 fn takes_little_memory(size: usize, texts: &[Large]) {
     let db = Database::new();
-    // What PostgreSQL itself needs for a text of this length, from the network to a function.
+    // The memory that PostgreSQL itself needs for a text of this length, from the network to a function.
     let text = "x".repeat(size);
     let session = db.session("plain");
     let plain = peak(&session, || {

@@ -1,4 +1,4 @@
-//! Roles that mean harm: what they make before the extension is there, and what they hold against others.
+//! Roles that mean harm: the objects that they make before the extension is there, and the locks that they hold.
 
 use system_tests::{Database, Expect, Session};
 
@@ -78,7 +78,7 @@ fn no_role_holds_a_lock_that_keeps_others_waiting() {
             attacker.run("ROLLBACK");
         }
     }
-    // What it may have is no hindrance.
+    // A lock that it may have is no hindrance.
     attacker
         .run("BEGIN; LOCK TABLE table_service.access_policies, table_service.service_properties IN ACCESS SHARE MODE");
     owner.run("SET statement_timeout = '10s'");

@@ -56,7 +56,7 @@ fn prepare(session: &Session) {
     );
 }
 
-/// What filters find with the index is what the whole table has.
+/// Filters find the same with the index as in the whole table.
 fn assert_index_is_complete(session: &Session) {
     for value in 0..VALUES {
         for filter in [

@@ -48,7 +48,7 @@ fn the_guide_runs() {
     );
     assert_eq!(session.text("SELECT rename_employee('Sales', '000201', 'Smith')"), "f");
     assert_eq!(session.text("SELECT delete_employee('Sales', '000173')"), "f");
-    // What is no conflict over an index entity ends in the error.
+    // A conflict over something else than an index entity ends in the error.
     let failure = session
         .sql("SELECT add_employee('Sales', '000152', '{\"LastName\": \"Smith\"}')")
         .unwrap_err();

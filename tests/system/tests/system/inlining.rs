@@ -94,7 +94,7 @@ fn the_planner_sees_what_a_query_reads() {
             &["Index Cond: ((partition_key = 'p7'::text) AND (row_key = "],
         );
     }
-    // So does `top`, and what no key says is tested where the rows are.
+    // So does `top`, and conditions beside those on keys are tested where the rows are.
     reads(
         &session,
         "SELECT * FROM query_entities('Numbers', 'PartitionKey ge ''p8''', top => 3) WHERE row_key > ''",
@@ -140,7 +140,7 @@ fn what_gains_nothing_or_is_not_known_is_a_call() {
         calls(&session, sql);
     }
     for read in [
-        // The table, or what it is.
+        // The table, or its kind.
         "query_entities((SELECT 'Numbers'))",
         "unnest(ARRAY['Numbers']) AS n, query_entities(n)",
         "query_entities('numbers')",
@@ -148,7 +148,7 @@ fn what_gains_nothing_or_is_not_known_is_a_call() {
         "query_entities('Expiring')",
         "query_entities('Guarded')",
         "query_entities('Loose')",
-        // The filter, or what is wrong with it.
+        // The filter, or its fault.
         "unnest(ARRAY['N eq 1']) AS f, query_entities('Numbers', f)",
         "query_entities('Numbers', 'N eq')",
         "query_entities('Numbers', 'N eq @n')",
@@ -197,7 +197,7 @@ const FILTERS: [&str; 30] = [
     "Timestamp lt datetime'2022-04-13T21:50:14Z'",
 ];
 
-/// What may stand around a read whose rows are `e`.
+/// Statements around a read that has the rows `e`.
 const AROUND: [&str; 13] = [
     "SELECT * FROM {} AS e",
     "SELECT e FROM {} AS e",
@@ -445,7 +445,7 @@ fn roles_read_what_the_function_lets_them_read() {
         owner.run(&format!("GRANT SELECT ON table_service_data.\"Numbers\" TO {role}"));
         reads(&user, &one, &["on \"Numbers\""]);
         assert_eq!(user.text(&one), "1");
-        // A view is read with the rights of who reads it, as a function in it is called.
+        // A view is read with the rights of its reader, as a function in it is called.
         owner.run(&format!(
             "CREATE OR REPLACE VIEW public.seen AS {one}; GRANT SELECT ON public.seen TO {role}"
         ));
@@ -465,7 +465,7 @@ fn roles_read_what_the_function_lets_them_read() {
 fn a_query_sees_what_the_statement_sees() {
     let (_db, session) = numbers();
     session.run("SELECT insert_entity('Empty', 'p', i::text, '{}') FROM generate_series(1, 20) AS i");
-    // Not what the statement itself writes, and each row once.
+    // Not the rows that the statement itself writes, and each row once.
     let sql = "WITH written AS (INSERT INTO table_service_data.\"Empty\" VALUES ('q', 'new', now(), '{}') RETURNING row_key)
         SELECT (SELECT count(*) FROM written), count(*), count(insert_entity('Empty', 'z' || row_key, row_key, '{}')) FROM query_entities('Empty')";
     assert_eq!(

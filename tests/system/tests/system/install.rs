@@ -1,4 +1,4 @@
-//! Who may install the extension, and how it goes away again.
+//! Which roles may install the extension, and how it goes away again.
 
 use system_tests::{Database, Expect};
 

@@ -36,7 +36,7 @@ fn statements(script: &str) -> Vec<String> {
         match c {
             ';' => statements.push(std::mem::take(&mut statement)),
             '-' | '/' if length > 1 => statement.push(' '),
-            // What is quoted stays as it is.
+            // A quoted text stays as it is.
             _ if length > c.len_utf8() => statement.push_str(token),
             _ => statement.push_str(&token.to_lowercase()),
         }
@@ -55,7 +55,7 @@ fn quoted(text: &str) -> Option<usize> {
     is_tag.then(|| tag.len() + text[tag.len()..].find(tag).unwrap() + tag.len())
 }
 
-/// What a statement is about: functions with their arguments, everything else up to its first parenthesis or quoted text.
+/// The object of a statement: functions with their arguments, everything else up to its first parenthesis or quoted text.
 fn object(statement: &str) -> String {
     let end = if statement.starts_with("create function") {
         statement.find(") returns").map(|end| end + 1)

@@ -1,5 +1,5 @@
-//! The names of relations in `table_service_data`: what roles and sessions can do against one another, and what the event trigger stands in the
-//! way of. `tests/pg_regress/sql/names.sql` has every statement, `tests/isolation/specs/names.spec` sessions at once.
+//! The names of relations in `table_service_data`: the conflicts of roles and sessions over them, and those that the event trigger prevents.
+//! `tests/pg_regress/sql/names.sql` has every statement, `tests/isolation/specs/names.spec` sessions at once.
 
 use system_tests::{Database, Expect, Session};
 
@@ -33,7 +33,7 @@ fn no_relation_of_a_stranger_takes_the_name_of_a_table() {
         stranger.sql(statement).fails_in_postgres("42P07");
         stranger.run("ROLLBACK");
     }
-    // Nor does the trigger yield to the owner of the extension, who owns the database here, or to the stranger.
+    // Nor does the trigger yield to the owner of the extension, which owns the database here, or to the stranger.
     let owner = db.role("owner");
     superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
     let owner = db.session_as(&owner, "owner");
@@ -47,7 +47,7 @@ fn no_relation_of_a_stranger_takes_the_name_of_a_table() {
             session.sql(statement).fails_in_postgres("42501");
         }
     }
-    // What it does holds nobody up, but who wants the same name.
+    // Its statement holds up only those that want the same name.
     stranger.run("BEGIN; ALTER TABLE table_service_data.mine RENAME TO invoices");
     superuser
         .run("SELECT table_service.create_table('Customers'), table_service.insert_entity('orders', 'p', 'r2', '{}')");

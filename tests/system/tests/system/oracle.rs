@@ -1,5 +1,5 @@
 //! Filters on random entities: whatever way PostgreSQL runs a filter, and whatever property indexes there are, it finds
-//! what the model's evaluator says, in the order of the keys.
+//! the entities that the model's evaluator finds, in the order of the keys.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -44,7 +44,7 @@ fn size(seed: u64) -> Size {
     }
 }
 
-/// Prefixes of each other, the empty key, quotes, and what UTF-8 and UTF-16 order differently.
+/// Prefixes of each other, the empty key, quotes, and characters that UTF-8 and UTF-16 order differently.
 const KEYS: [&str; 16] = [
     "", "a", "aa", "ab", "abc", "B", "b", "b ", "O'Brien", "''", "é", "\u{d7ff}", "\u{e000}", "\u{ffff}", "😀", "😁x",
 ];
@@ -356,7 +356,7 @@ fn type_of_literal(property: &str, random: &mut Random) -> &'static str {
     }
 }
 
-/// What only the extended dialect has.
+/// The syntax that only the extended dialect has.
 fn extended(random: &mut Random, out: &mut String) {
     let property = property(random);
     let text = literal("String", random);
@@ -394,13 +394,13 @@ fn filter(random: &mut Random, depth: usize, out: &mut String) {
                 comparison(random, out);
             }
         }
-        // All entities of a key, of two: what plans are made of.
+        // All entities of a key, of two: plans are made of these.
         12..=13 => {
             let (pk, rk) = (literal("String", random), literal("String", random));
             let operator = one(random, &OPERATORS);
             write!(out, "(PartitionKey eq {pk} and RowKey {operator} {rk})").unwrap();
         }
-        // Values between two ends: what property indexes are made for.
+        // Values between two ends: property indexes are made for these.
         14 => {
             let (name, edm) = (one(random, &NAMES), one(random, &TYPES));
             let (lower, upper) = (literal(edm, random), literal(edm, random));
@@ -421,7 +421,7 @@ fn filter(random: &mut Random, depth: usize, out: &mut String) {
     }
 }
 
-/// How many entities the evaluator lets pass, and what each way makes of the filter if it differs.
+/// Returns how many entities the evaluator lets pass. The error shows the first way that finds others.
 fn compare(
     session: &Session,
     entities: &[Stored],

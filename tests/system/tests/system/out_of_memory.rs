@@ -18,7 +18,7 @@ const POINTS: usize = 3;
 /// Errors of PostgreSQL itself, which reports a failed allocation as something else: of its loader of libraries.
 const OF_POSTGRESQL: &[&str] = &["58P01 could not load library "];
 
-/// What every session can use.
+/// The objects that every session can use.
 const OBJECTS: &str = r#"
 CREATE EXTENSION table_service;
 ALTER DATABASE postgres SET search_path = public, table_service;
@@ -98,7 +98,7 @@ const CALLS: &[(&str, &str)] = &[
     ("delete_entities_in_steps", "CALL delete_entities_in_steps('Orders', 'N gt 0')"),
     ("update_entities_in_steps", "CALL update_entities_in_steps('Orders', 'N gt 0', '{\"A\": 1}')"),
     ("clear_table", "SELECT clear_table('Orders')"),
-    // A slot stays if the memory for dropping it is missing, too, so each has a name of its own.
+    // A slot also stays if the memory for dropping it is missing, so each has a name of its own.
     ("create_change_feed", "SELECT create_change_feed('new' || (random() * 1e15)::bigint)"),
     ("drop_change_feed", "SELECT drop_change_feed('feed')"),
     ("query_change_feeds", "SELECT * FROM query_change_feeds()"),
@@ -278,7 +278,7 @@ impl Drop for Point {
     }
 }
 
-/// What happened, and how often.
+/// The outcomes, and how often each came.
 #[derive(Default)]
 struct Findings {
     points: usize,

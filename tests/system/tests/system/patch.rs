@@ -1,5 +1,5 @@
-//! Patches: many sessions that increment the same counters lose nothing, and random patches do what the model says, by
-//! direct access and by statements, alone and in batches.
+//! Patches: many sessions that increment the same counters lose nothing, and random patches do the same as the model,
+//! by direct access and by statements, alone and in batches.
 
 use std::fmt::Write;
 
@@ -306,7 +306,7 @@ fn sum(old: Option<Value<'static>>, by: Value<'static>) -> Result<Value<'static>
                 _ => return Err("InvalidInput"),
             };
             let sum = old + by;
-            // What was infinite or no number stays so; a sum does not become it.
+            // A value that was infinite or no number stays so; a sum does not become it.
             let becomes = (sum.is_infinite() && old.is_finite()) || (sum.is_nan() && !old.is_nan());
             if becomes { Err(out) } else { Ok(Value::Double(sum)) }
         }

@@ -1,4 +1,4 @@
-//! What roles may do, over connections of their own.
+//! The rights of roles, over connections of their own.
 
 use system_tests::{Database, Expect, Session};
 
@@ -175,7 +175,7 @@ fn create_on_the_schema_is_what_creating_a_table_needs() {
     ));
     guarded.user.run(create);
 
-    // Whoever creates a table owns it, and others need rights from the owner.
+    // The role that creates a table owns it, and others need rights from the owner.
     let other = guarded.db.role("other");
     let other_session = guarded.db.session_as(&other, "other");
     let insert = "SELECT table_service.insert_entity('Another', 'p', 'r', '{}')";
@@ -255,7 +255,7 @@ fn row_level_security_holds_for_reads_and_writes() {
     );
 }
 
-/// How a filter is read depends on how many entries it has in a property index. Who may not see all rows must not see that.
+/// How a filter is read depends on how many entries it has in a property index. A role without all rows must not see that.
 #[test]
 fn row_level_security_hides_how_many_entities_there_are() {
     let guarded = guarded();

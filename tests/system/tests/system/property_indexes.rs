@@ -13,7 +13,7 @@ const VALUES: [&str; 7] = [
     "jsonb_build_object('v', 1)",
 ];
 
-/// Keys of about 2680 bytes. Behind a long value they differ only in what an index does not hold.
+/// Keys of about 2680 bytes. Behind a long value they differ only in bytes that an index does not hold.
 fn keys() -> Vec<(String, String)> {
     let mut keys = Vec::new();
     for partition in ["a", "b"] {
@@ -54,7 +54,7 @@ fn read(session: &Session, sql: &str, filter: &str) -> Keys {
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
-/// What a filter finds. The condition hides it from the planner, so no index serves it.
+/// The keys that a filter finds. The condition hides it from the planner, so no index serves it.
 fn without_index(session: &Session, table: &str, filter: &str, parameters: &str) -> Keys {
     let sql = format!(
         "SELECT partition_key, row_key FROM table_service_data.\"{table}\" AS e
@@ -125,7 +125,7 @@ fn what_is_cut_in_an_index_is_found() {
     assert!(found > 500, "{found}");
 }
 
-/// Entities numbered in key order, of which the last have `late` and the first `early`.
+/// Entities numbered in key order: the last ones have `late` and the first ones `early`.
 fn fill_numbered(session: &Session, table: &str) {
     session.run(&format!(
         "INSERT INTO table_service_data.\"{table}\" SELECT 'p' || lpad((n / 1000)::text, 2, '0'), lpad(n::text, 5, '0'), clock_timestamp(),
@@ -153,7 +153,7 @@ fn a_query_that_turns_to_an_index_loses_and_repeats_nothing() {
     fill_numbered(&session, "Parts");
     let partitions: Vec<String> = (0..11).map(|n| format!("PartitionKey eq 'p{n:02}'")).collect();
     let partitions = partitions.join(" or ");
-    // Without direct access, statements read what is few, too. In partitioned tables they always do.
+    // Without direct access, statements also read few entities. In partitioned tables they always do.
     for (table, direct) in [("Turn", "on"), ("Turn", "off"), ("Parts", "on")] {
         session.run(&format!("SET table_service.enable_direct_access = {direct}"));
         for (filter, count) in [
@@ -236,7 +236,7 @@ fn a_large_page_ends_where_it_ends_without_an_index() {
             jsonb_build_object('A', repeat('a', 32000), 'B', repeat('b', 32000), 'N', n % 3)))
         FROM generate_series(1, 1200) AS n",
     );
-    // One value, whose entities stand in key order, and two that are sorted.
+    // One value with its entities in key order, and two that are sorted.
     for filter in ["N eq 1", "N ge 1 and N lt 2"] {
         session.run("SELECT drop_property_index('Large', 'N', if_exists => true)");
         let (expected, count) = pages(&session, "Large", filter, "NULL", 1000);

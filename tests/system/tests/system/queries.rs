@@ -475,7 +475,7 @@ fn row_level_security_and_privileges_are_the_callers() {
     for limit in ["5s", "0"] {
         reader.run(&format!("SET table_service.page_time_limit = '{limit}'"));
         if limit == "0" {
-            // The page of the policy would be cut too.
+            // The page of the policy would also be cut.
             owner.run(
                 "ALTER POLICY visible ON table_service_data.\"Guarded\" USING (partition_key IN
                 (SELECT a.partition_key FROM table_service.query_entities('Allowed', 'N lt 3 or N eq 7') AS a))",

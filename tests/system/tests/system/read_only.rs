@@ -103,7 +103,7 @@ fn a_hot_standby_reads_and_does_not_write() {
         replica.sql(write).fails_in_postgres("25006");
     }
 
-    // What changes on the primary arrives, also for the plans that the session on the standby has kept.
+    // Changes on the primary arrive, also for the plans that the session on the standby has kept.
     session.run(
         "SELECT table_service.merge_entity('Reads', 'p', 'r', '{\"A\": 10}', '*');
         SELECT table_service.delete_entity('Reads', 'p', 's')",

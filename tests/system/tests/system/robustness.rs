@@ -282,7 +282,7 @@ fn no_function_fails_internally() {
 fn the_trigger_function_refuses_other_tables_and_events() {
     let db = Database::new();
     let session = db.session("s");
-    // Any role may put it on a table of its own, whose columns are others.
+    // Any role may put it on a table of its own, with other columns.
     for (number, columns) in [
         "a int",
         "a int, b int, c text",

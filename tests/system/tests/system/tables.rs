@@ -459,7 +459,7 @@ fn a_rolled_back_transaction_leaves_nothing() {
     );
     assert_eq!(tables(&a), ["Kept"]);
     assert_eq!(a.run("TABLE table_service_data.\"Kept\""), before);
-    // A savepoint rolls back like a transaction, for tables too.
+    // A savepoint rolls back like a transaction, also for tables.
     a.run("BEGIN; SAVEPOINT s; SELECT table_service.create_table('Gone'); ROLLBACK TO s");
     a.sql("SELECT table_service.insert_entity('Gone', 'p', 'r', '{}')")
         .fails_with("42P01", "TableNotFound");

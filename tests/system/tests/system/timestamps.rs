@@ -57,7 +57,7 @@ fn timestamps_rise_when_the_clock_stands_still_or_goes_back() {
     let db = Database::new();
     let session = db.session("s");
     session.run("SELECT table_service.create_table('Clock')");
-    // An entity with a Timestamp in the future is what one sees after the clock was set back.
+    // After a clock was set back, an entity has a Timestamp in the future.
     session.run("INSERT INTO table_service_data.\"Clock\" VALUES ('p', 'r', '2999-12-31 23:59:59.999998Z', '{}')");
     let writes = [
         "SELECT table_service.merge_entity('Clock', 'p', 'r', '{\"A\": 1}', '*')",

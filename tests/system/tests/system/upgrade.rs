@@ -28,7 +28,7 @@ fn releases() -> Vec<String> {
     releases
 }
 
-/// A database whose owner is `owner`, with that version of the extension.
+/// A database of the role `owner`, with that version of the extension.
 fn database_of(owner: &str, version: Option<&str>) -> (Database, Session) {
     let db = Database::empty();
     db.session("superuser")
@@ -291,6 +291,12 @@ fn a_schema_with_objects_of_others_is_not_upgraded() {
              DROP TABLE table_service.citus_anchor_1;
              ALTER DOMAIN table_service.planted_domain SET SCHEMA public",
         );
+        // enable_citus gives service_properties to the owner of the database, and Citus its shards.
+        let owner = db.role("owner");
+        session.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
+        session.run(&format!(
+            "CREATE TABLE table_service.service_properties_1 (); ALTER TABLE table_service.service_properties_1 OWNER TO {owner}"
+        ));
         session.run(update);
     }
 }

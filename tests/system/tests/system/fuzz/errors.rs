@@ -22,9 +22,9 @@ static DOCUMENTED: LazyLock<BTreeSet<(String, String)>> = LazyLock::new(|| {
     documented
 });
 
-/// Errors that PostgreSQL raises itself for what these statements ask: not the extension's, and none of them is XX000.
+/// Errors that PostgreSQL itself raises for these statements: not the extension's, and none of them is XX000.
 const OF_POSTGRESQL: [&str; 42] = [
-    // Values that it cannot make of what the statement says: wrong encodings, dates, numbers, arrays.
+    // Values that it cannot make of a text of the statement: wrong encodings, dates, numbers, arrays.
     "22021", "22P05", "22007", "22008", "22015", "22003", "22P02", "2202E", "2201W", "22023",
     // A constraint, an index's function or a trigger of the table; a generated column.
     "22012", "23502", "23503", "23505", "23514", "23P01", "428C9",

@@ -105,7 +105,7 @@ fn fuzz(seed: u64, setting: Option<&str>) {
     check_storage(&db);
 }
 
-/// What one session does: a call of each function, queries of each table, then any statements.
+/// The work of one session: a call of each function, queries of each table, then any statements.
 fn client(db: &Database, role: &str, functions: &[Function], random: &mut Random, seed: u64) {
     let session = db.session_as(role, role);
     limit_memory(db, &session);
@@ -141,7 +141,7 @@ fn client(db: &Database, role: &str, functions: &[Function], random: &mut Random
                 failure.hint
             ),
         }
-        // The time limit holds for these statements too, at first.
+        // The time limit also holds for these statements, at first.
         wait_until("the session is reset", || {
             session.sql("ROLLBACK; RESET statement_timeout; DEALLOCATE ALL").is_ok()
         });
@@ -168,7 +168,7 @@ fn client(db: &Database, role: &str, functions: &[Function], random: &mut Random
     assert!(kept < KEPT, "seed {seed}, {role}: the session keeps {kept} bytes");
 }
 
-/// Lets the backend of a session take no more memory than it has and [`MEMORY`]. What needs more fails, or crashes the server.
+/// Lets the backend of a session take [`MEMORY`] more than it has. A statement that needs more fails, or crashes the server.
 fn limit_memory(db: &Database, session: &Session) {
     let pid = session.pid();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

@@ -1,4 +1,4 @@
-//! Tables of the shapes that users can give them, and what happens to them while others work with them.
+//! Tables of the shapes that users can give them, and the changes to them while others work with them.
 
 /// The statements that make the tables. A role without privileges of its own runs them, with CREATE on the schema of the
 /// tables. `table_service` is on its search_path.
@@ -130,8 +130,8 @@ pub const NAMES: [&str; 38] = [
     "Zz",
 ];
 
-/// What another session does to the tables at the same time. Each has a row to work on, so that it rewrites, checks or
-/// indexes something.
+/// The statements of another session on the tables at the same time. Each has a row to work on, so that it rewrites,
+/// checks or indexes something.
 pub const DDL: [&str; 47] = [
     "CREATE INDEX extra ON table_service_data.\"Plain\" (get_string(properties, 'B'))",
     "DROP INDEX table_service_data.extra",
@@ -172,7 +172,7 @@ pub const DDL: [&str; 47] = [
     "ANALYZE table_service_data.\"Found\"",
     "REINDEX TABLE table_service_data.\"Found\"",
     "REINDEX TABLE CONCURRENTLY table_service_data.\"Found\"",
-    // What these leave when they fail. With hundreds of indexes, the next one takes minutes.
+    // Drops the indexes that these leave when they fail. With hundreds of indexes, the next one takes minutes.
     "DO $$ BEGIN EXECUTE (SELECT string_agg(format('DROP INDEX %s', indexrelid::regclass), ';') FROM pg_index WHERE NOT indisvalid AND indrelid = 'table_service_data.\"Found\"'::regclass); END $$",
     "SELECT drop_property_index('Found', 'A', true)",
     "SELECT create_property_index('Found', 'A', true)",

@@ -290,7 +290,7 @@ impl Statements<'_> {
         format!("({value})::{kind}")
     }
 
-    /// What the argument is made for: so that most calls come as far as the table and its entities.
+    /// A value that the argument is made for: so that most calls come as far as the table and its entities.
     fn meant(&mut self, argument: &Argument) -> String {
         let value = match argument.name.as_str() {
             "table_name" => self.name(),
