@@ -275,7 +275,10 @@ impl ChangeFeed {
     pub fn drop(&self) -> Result<(), Error> {
         if let Some(slot) = &self.slot {
             require_replication("drops")?;
-            with_hints(&self.name, || replication_slot::require_free(&slot.name));
+            // Another session may have dropped it meanwhile.
+            if replication_slot::exists(&slot.name) {
+                with_hints(&self.name, || replication_slot::require_free(&slot.name));
+            }
             replication_slot::at_commit(&slot.name, Action::Dropped);
         }
         let Some(publication) = &self.publication else {
@@ -537,6 +540,10 @@ fn hint(feed: &str, error: &CaughtError) -> Option<String> {
             .to_owned()
     } else if is(PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION) {
         "Call create_change_feed in a transaction of its own, or before the transaction writes.".to_owned()
+    } else if is(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT) && !has_slot(feed) {
+        format!(
+            "Another session has dropped the change feed \"{feed}\". Call create_change_feed('{feed}'), then copy the tables again."
+        )
     } else if is(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT) {
         format!(
             "The change feed \"{feed}\" has changes from before its publication was there, which PostgreSQL cannot read before version 18: of a transaction that was running when the feed was made, or because the publication was renamed. Drop the feed's slot with pg_drop_replication_slot, call create_change_feed('{feed}', if_not_exists => true), then copy the tables again."
@@ -544,4 +551,9 @@ fn hint(feed: &str, error: &CaughtError) -> Option<String> {
     } else {
         return None;
     })
+}
+
+fn has_slot(feed: &str) -> bool {
+    let slot = |feed: FeedName<'_>| feed.slot(catalog::database().to_u32());
+    FeedName::parse(feed).is_ok_and(|feed| replication_slot::exists(&slot(feed)))
 }

@@ -281,7 +281,7 @@ unsafe extern "C-unwind" fn transaction_ends(event: pg_sys::XactEvent::Type, _ar
         // The transaction may still fail after this, so the slots stay as they are.
         pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT => {
             let pending = PENDING.with_borrow(Vec::clone);
-            let is_promised = |pending: &&Pending| pending.action.is_promised() && exists(&pending.slot);
+            let is_promised = |pending: &&Pending| pending.action.is_promised() && is_there(&pending.slot);
             for pending in pending.iter().filter(is_promised) {
                 // A process holds one slot. It keeps the last one, so that nobody else has it when the transaction has committed.
                 hold(&pending.slot);
@@ -359,14 +359,19 @@ fn undo(pending: Vec<Pending>) {
     }
 }
 
-fn exists(slot: &CStr) -> bool {
+/// Returns whether there is a slot of this name.
+pub fn exists(slot: &str) -> bool {
+    CString::new(slot).is_ok_and(|slot| is_there(&slot))
+}
+
+fn is_there(slot: &CStr) -> bool {
     // SAFETY: the name is a C string.
     unsafe { !pg_sys::SearchNamedReplicationSlot(slot.as_ptr(), true).is_null() }
 }
 
 /// Drops a slot, if there is one.
 fn drop_slot(slot: &CStr) {
-    if exists(slot) {
+    if is_there(slot) {
         release();
         // SAFETY: the name is a C string, and this process has acquired no slot.
         unsafe { pg_sys::ReplicationSlotDrop(slot.as_ptr(), true) };
@@ -377,7 +382,7 @@ fn drop_slot(slot: &CStr) {
 /// come again.
 fn advance(slot: &CStr, position: Lsn) {
     // Somebody has dropped it.
-    if !exists(slot) {
+    if !is_there(slot) {
         return;
     }
     or_warn(

@@ -154,30 +154,23 @@ pub async fn follow(
             }
             Err(failure) => Err(failure),
         };
-        // A feed can be lost at any moment.
-        if let Err(failure) = confirmed {
-            if feed.is_whole(&[]).await? {
-                return Err(failure);
-            }
-            *tables = following.copy_again(&failure.to_string()).await?;
-            continue;
-        }
         let ends = count < FEW && begin.elapsed().as_secs_f64() < limit;
-        if ends || looked.elapsed() >= LOOK {
-            looked = Instant::now();
-            *tables = following.known.there(arguments).await?;
-            if !feed.is_whole(&[]).await? {
-                *tables = following.copy_again("it was dropped, or has lost changes").await?;
-                continue;
+        let visited = match confirmed {
+            Ok(()) if ends || looked.elapsed() >= LOOK => {
+                looked = Instant::now();
+                following.visit(tables).await
             }
-            let relations = feed.relations().await?;
-            following.known.look_at_renamed(&relations);
-            let others = following.known.others(&relations, feed, tables).await?;
-            for (table, reason) in &others {
-                following.copy_table_again(table, reason).await?;
-            }
-            following.known.tell_of_new(following.report);
-            if !others.is_empty() {
+            confirmed => confirmed.map(|()| Visit::Same),
+        };
+        match visited {
+            Ok(Visit::Same) => {}
+            Ok(Visit::CopiedAgain) => continue,
+            // A feed can be lost at any moment.
+            Err(failure) => {
+                if feed.is_whole(&[]).await? {
+                    return Err(failure);
+                }
+                *tables = following.copy_again(&failure.to_string()).await?;
                 continue;
             }
         }
@@ -396,7 +389,38 @@ struct Following<'a> {
     report: &'a mut Report,
 }
 
+/// The outcome of a comparison of the followed tables with those of the source.
+enum Visit {
+    Same,
+    /// Some tables were copied again, so there are changes to read.
+    CopiedAgain,
+}
+
 impl Following<'_> {
+    /// Compares the followed tables with those of the source, and copies those again that are other tables now.
+    /// `tables` become the tables of the source.
+    ///
+    /// # Errors
+    /// Also if the feed is gone.
+    async fn visit(&mut self, tables: &mut Vec<String>) -> Result<Visit, Failure> {
+        *tables = self.known.there(self.arguments).await?;
+        if !self.feed.is_whole(&[]).await? {
+            return Err(Failure::new("it was dropped, or has lost changes"));
+        }
+        let relations = self.feed.relations().await?;
+        self.known.look_at_renamed(&relations);
+        let others = self.known.others(&relations, self.feed, tables).await?;
+        for (table, reason) in &others {
+            self.copy_table_again(table, reason).await?;
+        }
+        self.known.tell_of_new(self.report);
+        Ok(if others.is_empty() {
+            Visit::Same
+        } else {
+            Visit::CopiedAgain
+        })
+    }
+
     /// Notes from which table the target's entities under a name come.
     fn set_relation(&mut self, table: &str, relation: Option<u32>) -> Result<(), Failure> {
         let (folded, name) = (table_name::fold(table), table.to_owned());

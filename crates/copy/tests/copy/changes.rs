@@ -262,6 +262,19 @@ impl Following {
         Following { program, said }
     }
 
+    /// Waits for its work. A copy that has ended brings no more.
+    fn brings(&mut self, what: &str, condition: impl Fn() -> bool) {
+        wait_until(what, || {
+            let ended = self.program.try_wait().unwrap();
+            assert!(
+                ended.is_none(),
+                "{what}: the copy ended, {ended:?}: {}",
+                self.said.text()
+            );
+            condition()
+        });
+    }
+
     /// Tells it to stop, and returns its standard error.
     fn interrupt(self) -> String {
         interrupt(self.program);
@@ -288,7 +301,7 @@ fn a_copy_follows_deletions_too_and_leaves_no_feed() {
         );
         let (from, to) = (database_url(&source), target.argument());
         // No round takes less than no time, so it goes on until it is stopped.
-        let copying = start(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "0"]));
+        let mut copying = Following::start(&from, &to);
         for n in 1..=400 {
             session.run(&format!(
                 "SELECT delete_entity('Orders', 'p{0}', '{n}', if_exists => true);
@@ -299,25 +312,30 @@ fn a_copy_follows_deletions_too_and_leaves_no_feed() {
             ));
         }
         let are_equal = || output(&verifying(&from, &to, &[])).status.success();
-        wait_until("the changes are there", are_equal);
+        copying.brings("the changes are there", are_equal);
         no_snapshot_is_held(&session);
         // The first copy has ended for certain.
         session.run("SELECT delete_entities('Orders', 'N lt 1000')");
-        wait_until("the deletions are there", are_equal);
+        copying.brings("the deletions are there", are_equal);
         session.run("SELECT clear_table('Items')");
         session.run("SELECT insert_entity('Items', 'p', 'last', '{}')");
-        wait_until("the cleared table is there", are_equal);
-        // The feed is dropped in the middle: it says so, and copies again.
-        wait_until("the feed is free", || {
-            session
-                .sql("SELECT drop_change_feed(feed_name) FROM query_change_feeds()")
-                .is_ok()
-        });
-        session.run("SELECT delete_entity('Items', 'p', 'last'); SELECT insert_entity('Orders', 'p', 'last', '{}')");
-        wait_until("the tables are copied again", are_equal);
+        copying.brings("the cleared table is there", are_equal);
+        // The feed is dropped in the middle, at any moment of the copy's work: it says so, and copies again.
+        for n in 0..5 {
+            copying.brings("the feed is free", || {
+                session
+                    .sql("SELECT drop_change_feed(feed_name) FROM query_change_feeds()")
+                    .is_ok()
+            });
+            session.run(&format!(
+                "SELECT delete_entity('Items', 'p', 'last', if_exists => true), insert_entity('Orders', 'p', 'last{n}', '{{}}')"
+            ));
+            copying.brings("the tables are copied again", are_equal);
+        }
         no_snapshot_is_held(&session);
         assert_eq!(slots(&session), "1");
-        interrupt(copying);
+        let said = copying.interrupt();
+        assert!(!said.contains("cannot be followed"), "{said}");
         assert_eq!(slots(&session), "0");
         assert_eq!(session.text("SELECT count(*) FROM pg_publication"), "0");
     }

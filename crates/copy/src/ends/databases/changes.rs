@@ -241,15 +241,15 @@ impl ChangeFeed {
         }
         // Without a table it is a feed of all that there are, which may be none.
         let tables = (!tables.is_empty()).then_some(tables);
-        row(&client, CREATE, &[&self.name, &tables]).await?;
+        row(&client, CREATE, &[&self.name, &tables]).await.map_err(dropped)?;
         let version = row(&client, "SELECT current_setting('server_version_num')::int4", &[]).await?;
         if version.try_get::<_, i32>(0)? < 180_000 {
             // Transactions that were writing to other tables then could not be read. With the publication there, a new
             // slot has only changes that can be read.
             let statement = "SELECT count(pg_drop_replication_slot(slot_name)) FROM pg_replication_slots AS s, pg_database AS d \
                              WHERE d.datname = current_database() AND s.slot_name = 'table_service_' || d.oid || '_' || $1::text";
-            row(&client, statement, &[&self.name]).await?;
-            row(&client, CREATE, &[&self.name, &tables]).await?;
+            row(&client, statement, &[&self.name]).await.map_err(dropped)?;
+            row(&client, CREATE, &[&self.name, &tables]).await.map_err(dropped)?;
         }
         Ok(())
     }
@@ -282,6 +282,8 @@ impl ChangeFeed {
                     "others write to it for too long: {}",
                     error.text()
                 ))),
+                // The feed is gone, and the table may be read.
+                Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => Err(error),
                 Err(error) => Err(error.of_table()),
             }
         };
@@ -294,7 +296,8 @@ impl ChangeFeed {
         }
         let statement = "SELECT EXISTS (SELECT FROM table_service.query_change_feeds() AS f WHERE f.feed_name = $1::text \
                          AND f.table_names @> $2::text[] AND f.wal_status <> 'lost')";
-        Ok(row(client, statement, &[&self.name, &tables]).await?.try_get(0)?)
+        let found = row(client, statement, &[&self.name, &tables]).await.map_err(dropped)?;
+        Ok(found.try_get(0)?)
     }
 
     /// Returns whether the feed is there and has all changes of these tables. A table that is dropped and created again is no longer
@@ -329,7 +332,8 @@ impl ChangeFeed {
             if client.has_functions_of_0_3 {
                 let statement = "SELECT table_service.drop_change_feed(feed_name, false)::text FROM table_service.query_change_feeds() \
                                  WHERE feed_name = $1::text";
-                client.query(statement, &[&self.name]).await?;
+                let done = client.query(statement, &[&self.name]).await;
+                done.map_err(|error| dropped(error.into()))?;
             }
             Ok(())
         };
@@ -386,6 +390,15 @@ impl ChangeFeed {
             self.database.visiting(client, relation, Access::Read, read).await
         };
         self.database.again(|| self.database.on_kept(work)).await
+    }
+}
+
+/// While another session drops a feed, one part of a statement finds it, and the next part does not. Another attempt
+/// finds nothing.
+fn dropped(error: SqlError) -> SqlError {
+    match error.code() {
+        Some(&SqlState::UNDEFINED_OBJECT) => SqlError::for_now(error.text()),
+        _ => error,
     }
 }
 
