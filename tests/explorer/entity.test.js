@@ -4,7 +4,7 @@
 const assert = require("node:assert/strict");
 const { after, before, test } = require("node:test");
 const {
-  accessible, at, close, employees, field, fill, focused, grid, named, open, press, reading, save, says, sql, start, stop, table,
+  accessible, at, close, employees, field, fill, focused, grid, named, open, press, reading, save, submit, says, sql, start, stop, table,
 } = require("./support.js");
 
 before(start);
@@ -68,19 +68,19 @@ test("an insert asks before it stores two empty keys", async () => {
   const page = await open(at({ table: name }));
   await press(page, "Insert");
   await page.waitForSelector("#panel button.primary");
-  await page.$eval("#panel button.primary", (one) => one.click());
+  await submit(page);
   await says(page, "Both keys are empty.", "#panel [role=alertdialog]");
   await accessible(page, "empty keys");
   await press(page, "Write the keys");
   assert.equal(sql(`SELECT count_entities('${name}')`), "0");
   // The fault of a key is at the key.
   await fill(page, "RowKey", "a/b");
-  await page.$eval("#panel button.primary", (one) => one.click());
+  await submit(page);
   await says(page, "A key must not contain", "#panel .keys-of-entity .fault");
   assert.equal(await page.$("#panel .problem"), null);
   await fill(page, "RowKey", "");
   assert.equal(await page.$eval("#panel .keys-of-entity", (one) => one.innerText.includes("must not")), false);
-  await page.$eval("#panel button.primary", (one) => one.click());
+  await submit(page);
   await press(page, "Insert it with empty keys");
   await says(page, "Saved.", "#status");
   assert.equal(sql(`SELECT count_entities('${name}')`), "1");
@@ -205,7 +205,7 @@ test("an insert offers the properties of the table with their types, and stores 
   await fill(page, "Value of Email", "x");
   await press(page, "Undo the change of Email");
   await says(page, "Insert with 2 properties", "#panel");
-  await page.$eval("#panel button.primary", (one) => one.click());
+  await submit(page);
   await says(page, "Saved.", "#status");
   assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'p', '3')`), '{"Flag":true,"Long@odata.type":"Edm.Int64","Long":"7"}');
   await close(page);

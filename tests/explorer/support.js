@@ -15,12 +15,14 @@ const reading = process.env.EXPLORER_READING;
 const origin = new URL(writing).origin;
 const token = writing.split("#token=")[1];
 /** How long something may take that has to come. */
-const PATIENCE = Number(process.env.PATIENCE ?? 30_000);
+const PATIENCE = Number(process.env.PATIENCE ?? 120_000);
 
 let browser;
 
 async function start() {
   browser = await puppeteer.launch({
+    timeout: PATIENCE,
+    protocolTimeout: 3 * PATIENCE,
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     // A name that leads to this machine, as a name of any site can.
     args: ["--host-resolver-rules=MAP evil.example 127.0.0.1", ...(process.getuid() === 0 ? ["--no-sandbox"] : [])],
@@ -98,7 +100,7 @@ const named = (page, selector, name) =>
     (selector, name) =>
       [...document.querySelectorAll(selector)].find(
         (one) => one.checkVisibility() && (one.getAttribute("aria-label") ?? one.textContent).trim() === name && !one.disabled
-          && !one.closest("[inert]"),
+          && one.getAttribute("aria-busy") !== "true" && !one.closest("[inert]"),
       ),
     {},
     selector,
@@ -110,10 +112,17 @@ const press = async (page, name) => {
   await found.evaluate((one) => one.click());
 };
 
+/** Sends the form in the panel. While it is being sent, it takes no other click. */
+const submit = (page) => page.waitForFunction(() => {
+  const button = document.querySelector("#panel form:not([aria-busy]) button.primary:not(:disabled)");
+  button?.click();
+  return Boolean(button);
+});
+
 /** Saves the entity in the panel: the button says how many changes that are. */
 const save = async (page) => {
   const found = await page.waitForFunction(() => [...document.querySelectorAll("#panel button.primary, dialog button.primary")]
-    .find((one) => one.textContent.startsWith("Save") && !one.disabled));
+    .find((one) => one.textContent.startsWith("Save") && !one.disabled && !one.closest("form[aria-busy]")));
   await found.evaluate((one) => one.click());
 };
 
@@ -256,6 +265,6 @@ function file(name, text) {
 }
 
 module.exports = {
-  PATIENCE, accessible, at, call, choose, chooseForm, close, employees, field, file, files, fill, focused, grid, holding, importFile, named, open, origin, press, reading, save, says, sql, start, stop,
+  PATIENCE, accessible, at, call, choose, chooseForm, close, employees, field, file, files, fill, focused, grid, holding, importFile, named, open, origin, press, reading, save, submit, says, sql, start, stop,
   table, tickColumn, token, visible, withModule, writing,
 };

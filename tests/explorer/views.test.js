@@ -38,7 +38,7 @@ test("the first page has all tables in a list that is searched and sorted, with 
   sql(`SELECT create_property_index('${name}', 'Size')`);
   // PostgreSQL has analysed none of these.
   sql(`SELECT count(create_table('Listed' || i)) FROM generate_series(100, 400) AS i`);
-  sql("SELECT count(insert_entity('Listed200', 'p', i::text, '{}')) FROM generate_series(1, 7) AS i");
+  sql("SELECT count(insert_entity('Listed200', 'p', i::text, '{}')) FROM generate_series(1, 7) AS i; SELECT pg_stat_force_next_flush()");
   const page = await open(at({}), { width: 1920, height: 1080 });
   await says(page, "Connect a program");
   await page.waitForSelector(".plot");
@@ -183,7 +183,7 @@ test("a plot says the values under the pointer, and shows a longer time when one
     await fetch(`${process.env.GATEWAY_CLIENTS}/devstoreaccount1/Tables`);
     await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
   }
-  const { x, y, width, height } = await (await page.$(".plot svg")).boundingBox();
+  const { x, y, width, height } = await page.$eval(".plot svg", (one) => one.getBoundingClientRect().toJSON());
   await page.mouse.move(x + width - 20, y + height / 2);
   const words = () => page.$eval(".plot .values", (one) => one.textContent);
   assert.match(await words(), /^\d.* · requests [\d.,]+ · errors [\d.,]+$/);

@@ -53,7 +53,13 @@ impl Cluster {
     /// The server that the tests of this binary share.
     pub fn shared() -> &'static Cluster {
         static SHARED: OnceLock<Cluster> = OnceLock::new();
-        SHARED.get_or_init(|| Cluster::start(&["wal_level=logical"]))
+        // Tests of the limits set them themselves. Without this, a slow machine has more pages.
+        let settings = [
+            "wal_level=logical",
+            "max_replication_slots=100",
+            "table_service.page_time_limit=60s",
+        ];
+        SHARED.get_or_init(|| Cluster::start(&settings))
     }
 
     /// A server for the caller alone, which stops when it is dropped.

@@ -78,10 +78,19 @@ impl Default for Database {
 impl Drop for Database {
     fn drop(&mut self) {
         // A server that has crashed may not be back yet.
-        let dropped = self
-            .cluster
-            .try_session("postgres", "postgres", "cluster")
-            .and_then(|session| session.sql(&format!("DROP DATABASE {} WITH (FORCE)", self.name)));
+        let drop = || {
+            let session = self.cluster.try_session("postgres", "postgres", "cluster");
+            session.and_then(|session| session.sql(&format!("DROP DATABASE {} WITH (FORCE)", self.name)))
+        };
+        let mut dropped = drop();
+        // The backend of a program that was killed may still read a slot.
+        for _ in 0..600 {
+            if std::thread::panicking() || !dropped.as_ref().is_err_and(|failure| failure.sqlstate == "55006") {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            dropped = drop();
+        }
         let log = self.cluster.log();
         let internal = format!(" XX000 {} ", self.name);
         let signs = [

@@ -27,7 +27,7 @@ fn runtime() -> &'static Runtime {
 
 /// Waits for a server's answer; a server that hangs must not hang the tests.
 fn block_on<F: Future>(future: F) -> F::Output {
-    let limit = Duration::from_secs(120);
+    let limit = Duration::from_secs(600);
     match runtime().block_on(async { tokio::time::timeout(limit, future).await }) {
         Ok(output) => output,
         Err(_) => panic!("the server does not answer"),

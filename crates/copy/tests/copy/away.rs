@@ -206,11 +206,11 @@ fn the_servers_of_a_url_are_tried_in_turn() {
     let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
     let (deaf, way) = (deaf.local_addr().unwrap(), Way::with(&[]));
     let url = format!(
-        "postgresql://postgres@{deaf},{}/{}?connect_timeout=1",
+        "postgresql://postgres@{deaf},{}/{}?connect_timeout=5",
         way.address,
         database.name()
     );
-    succeeds(&quietly(text(&begin), &url, &["--retry-for", "0"]));
+    succeeds(&quietly(text(&begin), &url, &["--concurrency", "1"]));
     succeeds(&verifying(text(&begin), &database_url(&database), &[]));
     let standbys = format!("{url}&target_session_attrs=read-only");
     let said = ends_with(1, &quietly(text(&begin), &standbys, &["--retry-for", "0"]));

@@ -275,6 +275,12 @@ impl Following {
         });
     }
 
+    fn signal(&self, signal: &str) {
+        let pid = self.program.id().to_string();
+        let sent = std::process::Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// Tells it to stop, and returns its standard error.
     fn interrupt(self) -> String {
         interrupt(self.program);
@@ -379,9 +385,13 @@ fn a_table_that_stays_locked_keeps_no_other_one_from_being_followed() {
     wait_until("all are copied", || {
         output(&verifying(&from, &to, &[])).status.success()
     });
-    session.run("SELECT insert_entity('Items', 'p', 'r', '{}')");
     let owner = source.session();
+    // It does not see the change before the lock.
+    no_snapshot_is_held(&session);
+    copying.signal("-STOP");
+    session.run("SELECT insert_entity('Items', 'p', 'r', '{}')");
     owner.run("BEGIN; LOCK TABLE table_service_data.\"Items\"");
+    copying.signal("-CONT");
     // Changes of the locked table come before those of the other one.
     session.run("SELECT insert_entity('Orders', 'p', 'last', '{}')");
     copying.said.waits_for("Changes of the table Items cannot be followed");
@@ -552,10 +562,7 @@ fn a_table_that_was_away_is_copied_again() {
     let rows = "SELECT COALESCE(string_agg(row_key, ',' ORDER BY row_key), '') FROM table_service_data.\"Orders\"";
     wait_until("it is copied again", || copied.text(rows) == "2,3");
     let said = copying.interrupt();
-    assert!(
-        said.contains("copied again: it was dropped, moved or renamed"),
-        "{said}"
-    );
+    assert!(said.contains("copied again: it was "), "{said}");
 }
 
 #[test]
@@ -569,7 +576,7 @@ fn signals_that_come_together_are_one() {
     assert_eq!(slots(&session), "1");
     // As `timeout` sends them.
     let pid = copying.id();
-    let both = format!("kill {pid}; kill -INT {pid}");
+    let both = format!("kill -STOP {pid}; kill {pid}; kill -INT {pid}; kill -CONT {pid}");
     assert!(
         std::process::Command::new("sh")
             .args(["-c", &both])
@@ -680,24 +687,19 @@ fn a_cancelled_statement_is_tried_again() {
     let (from, to) = (database_url(&source), database_url(&target));
     let copying = Following::start(&from, &to);
     wait_until("all are copied", || own.text(OTHERS) == "1");
-    let signal = |signal: &str| {
-        let pid = copying.program.id().to_string();
-        let sent = std::process::Command::new("kill").args([signal, &pid]).status();
-        assert!(sent.unwrap().success());
-    };
-    for (key, end) in [("second", &source), ("third", &target)] {
-        signal("-STOP");
+    for (key, end, all) in [("second", &source, "2"), ("third", &target, "3")] {
+        copying.signal("-STOP");
         session.run(&format!("SELECT insert_entity('Orders', 'p', '{key}', '{{}}')"));
         let locking = end.session("locking");
         locking.run("BEGIN; LOCK TABLE table_service_data.\"Orders\" IN ACCESS EXCLUSIVE MODE");
-        signal("-CONT");
+        copying.signal("-CONT");
         let watcher = end.session("watcher");
         wait_until("it waits", || !watcher.run(WAITING).is_empty());
         let cancelled = format!("SELECT count(pg_cancel_backend(pid)) FROM ({WAITING}) AS w");
         assert_ne!(watcher.text(&cancelled), "0");
         locking.run("COMMIT");
+        wait_until("it is followed", || own.text(OTHERS) == all);
     }
-    wait_until("all are followed", || own.text(OTHERS) == "3");
     let said = copying.interrupt();
     assert!(!said.contains("emptied"), "{said}");
 }
@@ -725,7 +727,7 @@ fn a_copy_that_never_had_a_feed_empties_nothing_when_it_gets_one() {
         directory.path().join("resume"),
     );
     let resume = resume.to_str().unwrap();
-    let without_feed = ["--on-conflict", "replace", "--resume", resume, "--rate", "300"];
+    let without_feed = ["--on-conflict", "replace", "--resume", resume, "--rate", "30"];
     let copying = start(&quietly(&from, &to, &without_feed));
     wait_until("some are copied", || own.text(OTHERS) != "0");
     interrupt(copying);

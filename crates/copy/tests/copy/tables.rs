@@ -1,12 +1,15 @@
 //! Work on all tables: the trouble of one table is reported, and does not stop the others.
 
-use system_tests::{Database, Session, wait_until};
+use system_tests::{Cluster, Database, Session, url, wait_until};
 
 use crate::program::{database_url, ends_with, file, output, quietly, succeeds, text, verifying};
 
 /// A database with the entity r in each of the partitions a and b of two tables.
 fn prepared(database: &Database) -> Session {
-    let session = database.session("writer");
+    filled(database.session("writer"))
+}
+
+fn filled(session: Session) -> Session {
     session.run(
         "SET search_path = public, table_service;
         SELECT create_table('Free'), create_table('Held');
@@ -17,9 +20,11 @@ fn prepared(database: &Database) -> Session {
 
 #[test]
 fn a_locked_table_is_named_and_the_others_are_served() {
-    let (source, target) = (Database::new(), Database::new());
-    let session = prepared(&source);
-    let (from, to) = (&database_url(&source), &database_url(&target));
+    // While somebody holds such a lock, nobody else makes a feed on a server.
+    let (source, target) = (Cluster::start(&[]), Database::new());
+    source.session().run("CREATE EXTENSION table_service");
+    let session = filled(source.session());
+    let (from, to) = (&url(&source, "postgres", "postgres"), &database_url(&target));
     succeeds(&quietly(from, to, &[]));
     let directory = tempfile::tempdir().unwrap();
     let (copied, resume) = (directory.path().join("copied"), directory.path().join("resume"));

@@ -82,16 +82,16 @@ export function labelled(text, field) {
 
 /** A form that calls `submit`, and not the server, once at a time. */
 export function form(/** @type {() => unknown} */ submit, /** @type {Child[]} */ ...children) {
-  let isBusy = false;
-  const send = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    if (!isBusy) {
-      isBusy = true;
-      await attempt(submit, /** @type {Element} */ (event.target));
-      isBusy = false;
-    }
-  };
-  return element('form', { onsubmit: send }, ...children);
+  const made = element('form', {
+    onsubmit: async (/** @type {Event} */ event) => {
+      event.preventDefault();
+      if (made.hasAttribute('aria-busy')) return;
+      made.setAttribute('aria-busy', 'true');
+      await attempt(submit, made);
+      made.removeAttribute('aria-busy');
+    },
+  }, ...children);
+  return made;
 }
 
 /** A place for a table that may be wider than there is room. It also scrolls by keyboard. */

@@ -119,13 +119,8 @@ fn a_renewed_certificate_is_used_without_a_lost_connection() {
     // The connection of before goes on.
     open.write_all(&request).unwrap();
     assert!(answer(&mut open).starts_with("HTTP/1.1 403 "));
-    assert!(
-        renewal
-            .service
-            .gateway
-            .log()
-            .contains("the certificate for clients was read again")
-    );
+    let gateway = &renewal.service.gateway;
+    gateway.waits_for_log("the certificate for clients was read again");
 }
 
 #[test]

@@ -95,6 +95,7 @@ fn a_copy_that_runs_beside_the_primary_never_takes_its_place() {
     wait_until("writes succeed", || insert(&client, "r").status == 201);
     let why = "it is a copy of the primary and takes writes on its timeline";
     gateway.waits_for_log(why);
+    assert!(is_primary(&gateway, servers.primary.host(), servers.primary.port()));
     servers.primary.kill();
     for row in 0..20 {
         insert(&client, &format!("lost{row}")).expect(503);

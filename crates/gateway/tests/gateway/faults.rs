@@ -222,12 +222,13 @@ fn a_full_pool_refuses_and_stays_ready() {
     let timeouts = service
         .gateway
         .metric("table_service_pool_timeouts_total{account=\"devstoreaccount1\"");
-    assert_eq!(timeouts, Some(1.0));
+    // The gateway's own work may also have waited.
+    assert!(timeouts >= Some(1.0), "{timeouts:?}");
     service.gateway.admin("/ready").expect(200);
     blocker.run("ROLLBACK");
     waiting.answer().unwrap().expect(201);
     client.get("Tables").expect(200);
-    assert_eq!(in_use(), Some(0.0));
+    wait_until("the connection is free", || in_use() == Some(0.0));
 }
 
 #[test]
@@ -348,9 +349,9 @@ fn reads_of_a_table_that_is_locked_are_in_no_group_with_others() {
 #[test]
 fn what_takes_too_long_is_ended() {
     let service = Service::with(&["--statement-timeout", "1"]);
-    service.create_table("Things");
     let client = &service.client;
     let blocker = service.database.session("blocker");
+    blocker.run("SELECT table_service.create_table('Things')");
     blocker.run(LOCK);
     let late = "The operation could not be completed within the permitted time.";
     client.get("Things()").fails_with(500, "OperationTimedOut", late);
@@ -367,7 +368,8 @@ fn what_takes_too_long_is_ended() {
     let watcher = service.database.session("watcher");
     wait_until("the statements end", || watcher.value::<i64>(running, &[]) == 0);
     blocker.run("ROLLBACK");
-    client.get("Things()").expect(200);
+    // A new connection may take more than a second.
+    wait_until("it is served again", || client.get("Things()").status == 200);
     patient.client().get("Things()").expect(200);
 }
 

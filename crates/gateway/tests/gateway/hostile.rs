@@ -314,7 +314,7 @@ fn a_client_that_does_not_read_its_responses_is_disconnected_and_blocks_nobody()
 
 #[test]
 fn a_client_that_reads_gets_large_responses_whole() {
-    let service = Service::with(&["--response-timeout", "2"]);
+    let service = Service::with(&["--response-timeout", "60"]);
     service.create_table("Things");
     let text = "x".repeat(30_000);
     let row = |row: usize| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\",\"s\":\"{text}\"}}");
