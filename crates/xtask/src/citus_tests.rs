@@ -57,10 +57,9 @@ enum CitusSuite {
 
 /// Runs the suites on a Citus that it builds from a source that the user has.
 pub fn citus(pg: Option<u32>, options: &Options) -> Result {
-    let suites = match options.suites.as_slice() {
-        [] => CitusSuite::value_variants(),
-        chosen => chosen,
-    };
+    // In their own order: histories change the cluster, and come behind the others.
+    let is_chosen = |suite: &CitusSuite| options.suites.is_empty() || options.suites.contains(suite);
+    let suites: Vec<CitusSuite> = CitusSuite::value_variants().iter().copied().filter(is_chosen).collect();
     let has = |suite| suites.contains(&suite);
     let (sdk, histories) = (has(CitusSuite::Sdk), has(CitusSuite::Histories));
     if has(CitusSuite::Messages) {
@@ -84,7 +83,7 @@ pub fn citus(pg: Option<u32>, options: &Options) -> Result {
     step("Tables on a Citus cluster");
     let mut ended = Vec::new();
     if suites.iter().any(in_cluster) {
-        ended.push(on_one_cluster(&runner, suites, options));
+        ended.push(on_one_cluster(&runner, &suites, options));
     }
     if sdk {
         println!("\n-- sdk");

@@ -1,6 +1,7 @@
 //! Work on all tables: the trouble of one table is reported, and does not stop the others.
 
-use system_tests::{Cluster, Database, Session, url, wait_until};
+use system_tests::gateway::url;
+use system_tests::{Cluster, Database, Session, wait_until};
 
 use crate::program::{database_url, ends_with, file, output, quietly, succeeds, text, verifying};
 
