@@ -258,9 +258,16 @@ pub fn again(path: &Path, mode: u32) -> Result<File> {
 /// # Errors
 /// As [`again`].
 pub fn kept(path: &Path, mode: u32) -> Result<File> {
-    match again(path, mode) {
-        Err(error) if error.kind() == ErrorKind::NotFound => create_new(path, mode),
-        file => file,
+    loop {
+        match again(path, mode) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            file => return file,
+        }
+        match create_new(path, mode) {
+            // Another run has just made it. A link to nothing stays.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && !path.is_symlink() => {}
+            file => return file,
+        }
     }
 }
 
@@ -458,6 +465,23 @@ fn untrusted(directory: &Path) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As emulators that start and end at the same time do with the lock of their directory.
+    #[test]
+    fn a_file_that_others_make_and_remove_meanwhile_is_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        kept(&path, PRIVATE).unwrap();
+                        let _ = fs::remove_file(&path);
+                    }
+                });
+            }
+        });
+    }
 
     #[test]
     fn links_lead_to_nothing_that_is_written() {
