@@ -108,5 +108,7 @@ fn connection(database: &Database) -> Command {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&rest))).unwrap();
     command.env("PATH", path).env("PGDATABASE", database.name());
+    // The server of the tests has a longer limit; a reader's server has this one.
+    command.env("PGOPTIONS", "-c table_service.page_time_limit=5s");
     command
 }
