@@ -124,30 +124,37 @@ pub fn now_and_before(relation: pg_sys::Oid) -> [Option<Named>; 2] {
 }
 
 /// Refuses a command on an object, if it has given a relation in `table_service_data` a name that it must not have, or
-/// has made a relation with such a name a table of the service. Other names that relations had before are not checked.
+/// has made a relation with such a name a table of the service. Names that two relations had before are not checked.
 ///
 /// # Errors
 /// `TableAlreadyExists` for the name of another relation in any case, and `InvalidInput` for the reserved one.
 pub fn refuse_taken(class: pg_sys::Oid, object: pg_sys::Oid) -> Result<(), Error> {
     for relation in relations_of(class, object) {
-        let [now, before] = now_and_before(relation);
-        let Some(Named { name, is_table }) = now else {
+        let (Some(name), is_new) = named(relation) else {
             continue;
         };
-        // A table of the service is found by its name. Others are not, so a new one counts as named now.
-        if before.is_some_and(|before| before.name == name && (before.is_table || !is_table)) {
-            continue;
-        }
-        if is_reserved(&name) {
+        if is_new && is_reserved(&name) {
             return Err(Error::TableNameReserved);
         }
-        wait_for(&name);
-        let mut all = spellings_of(&name).into_iter();
-        if let Some((_, other)) = all.find(|&(other, _)| other != relation) {
+        if is_new {
+            wait_for(&name);
+        }
+        // A name that goes away and comes back in one transaction may have been given to another relation meanwhile.
+        let is_twin = |&(other, _): &(pg_sys::Oid, String)| other != relation && (is_new || named(other).1);
+        if let Some((_, other)) = spellings_of(&name).into_iter().find(is_twin) {
             return Err(is_taken_by(&other));
         }
     }
     Ok(())
+}
+
+/// Returns the name of a relation in `table_service_data`, and whether this transaction has given it. A table of the
+/// service is found by its name and others are not, so a new one counts as named now.
+fn named(relation: pg_sys::Oid) -> (Option<String>, bool) {
+    let [now, before] = now_and_before(relation);
+    let is_same = |now: &Named, before: &Named| now.name == before.name && (before.is_table || !now.is_table);
+    let is_new = !now.as_ref().zip(before.as_ref()).is_some_and(|(now, before)| is_same(now, before));
+    (now.map(|now| now.name), is_new)
 }
 
 /// Returns the error for a name that a relation has.

@@ -47,7 +47,13 @@ FROM (VALUES
     ('ALTER TABLE table_service_data."Orders" ADD CONSTRAINT orders UNIQUE (row_key, partition_key)'),
     ('ALTER TABLE table_service_data.parts ADD COLUMN n int GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME table_service_data.orders)'),
     ('ALTER TABLE other.orders SET SCHEMA table_service_data'),
-    ('ALTER TYPE other.odd SET SCHEMA table_service_data; ALTER TYPE table_service_data.odd RENAME TO orders')
+    ('ALTER TYPE other.odd SET SCHEMA table_service_data; ALTER TYPE table_service_data.odd RENAME TO orders'),
+    ('CREATE VIEW other.seen AS SELECT 1 AS a; ALTER VIEW other.seen SET SCHEMA table_service_data; ALTER VIEW table_service_data.seen RENAME TO orders'),
+    ('CREATE MATERIALIZED VIEW other.kept AS SELECT 1 AS a; ALTER MATERIALIZED VIEW other.kept SET SCHEMA table_service_data; ALTER MATERIALIZED VIEW table_service_data.kept RENAME TO orders'),
+    ('CREATE FOREIGN TABLE other.far (a int) SERVER elsewhere; ALTER FOREIGN TABLE other.far SET SCHEMA table_service_data; ALTER FOREIGN TABLE table_service_data.far RENAME TO orders'),
+    -- A name that goes away for a moment.
+    ('ALTER TABLE table_service_data."Orders" RENAME TO away; CREATE TABLE table_service_data.orders (); ALTER TABLE table_service_data.away RENAME TO "Orders"'),
+    ('ALTER TABLE table_service_data."Orders" SET SCHEMA other; CREATE VIEW table_service_data."ORDERS" AS SELECT 1 AS a; ALTER TABLE other."Orders" SET SCHEMA table_service_data')
 ) AS v (statement) \g (format=unaligned)
 -- The reserved name.
 SELECT pg_temp.outcome('CREATE TABLE table_service_data."tAbles" ()');

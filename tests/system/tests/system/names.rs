@@ -55,6 +55,30 @@ fn no_relation_of_a_stranger_takes_the_name_of_a_table() {
 }
 
 #[test]
+fn foreign_tables_that_are_imported_take_no_name() {
+    let (db, superuser, _) = table_and_stranger();
+    // A server that was built from sources has no other extensions.
+    if superuser.text("SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'") == "0" {
+        return;
+    }
+    let cluster = db.cluster();
+    superuser.run(&format!(
+        "CREATE SCHEMA far; CREATE TABLE far.orders (a int); CREATE TABLE far.free (a int);
+         CREATE EXTENSION postgres_fdw;
+         CREATE SERVER loop FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '{}', port '{}', dbname '{}');
+         CREATE USER MAPPING FOR CURRENT_USER SERVER loop OPTIONS (user 'postgres')",
+        cluster.host(),
+        cluster.port(),
+        db.name(),
+    ));
+    let import = "IMPORT FOREIGN SCHEMA far FROM SERVER loop INTO table_service_data";
+    superuser.sql(import).fails_in_postgres("42P07");
+    superuser.run("ALTER TABLE far.orders RENAME TO other");
+    superuser.run(import);
+    assert_eq!(superuser.text("SELECT table_service.count_entities('orders')"), "1");
+}
+
+#[test]
 fn where_the_trigger_does_not_run_nobody_is_served_from_either_table() {
     let (db, superuser, stranger) = table_and_stranger();
     let other = db.session("other");
