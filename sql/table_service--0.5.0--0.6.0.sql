@@ -58,6 +58,27 @@ BEGIN
     END IF;
 END
 $check$;
+
+-- Where the event trigger did not run, relations may have names that functions cannot tell apart. The upgrade goes on, and says which.
+DO $twins$
+DECLARE
+    twins text;
+BEGIN
+    SELECT pg_catalog.string_agg(t.names, '; ' ORDER BY t.names) INTO twins
+    FROM (
+        SELECT pg_catalog.string_agg(pg_catalog.quote_ident(c.relname::pg_catalog.text), ', ' ORDER BY c.relname) AS names
+        FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+        WHERE n.nspname OPERATOR(pg_catalog.=) 'table_service_data' AND c.relkind OPERATOR(pg_catalog.<>) ALL ('{i,I}')
+        GROUP BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog."C")
+        HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR pg_catalog.lower(pg_catalog.min(c.relname::pg_catalog.text) COLLATE pg_catalog."C") OPERATOR(pg_catalog.=) 'tables'
+    ) AS t;
+    IF twins IS NOT NULL THEN
+        RAISE WARNING 'relations in the schema table_service_data have names that differ in case only, or that are reserved: %', twins
+            USING HINT = 'Rename them: ALTER TABLE, VIEW or INDEX table_service_data.name RENAME TO another. Until then calls with a name that two tables have fail.';
+    END IF;
+END
+$twins$;
+
 CREATE FUNCTION table_service.get_entities_by_keys("table_name" TEXT, "partition_keys" TEXT[], "row_keys" TEXT[], "projection" TEXT DEFAULT NULL)
 RETURNS TABLE (partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, index integer)
 LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'get_entities_by_keys_wrapper';

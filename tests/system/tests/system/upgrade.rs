@@ -303,12 +303,14 @@ fn a_schema_with_objects_of_others_is_not_upgraded() {
 
 #[test]
 fn an_upgrade_names_the_tables_that_have_one_name() {
-    // Since 0.5.0 nobody can make such tables.
-    let before = |version: &String| version.as_str() < "0.5.0";
-    for version in releases().into_iter().filter(before) {
+    for version in releases() {
         let db = Database::empty();
         let session = db.session("superuser");
         session.run(&format!("CREATE EXTENSION table_service VERSION '{version}'"));
+        // Since 0.5.0 such tables are made only where it does not run.
+        if version.as_str() >= "0.5.0" {
+            session.run("ALTER EVENT TRIGGER table_service_definitions DISABLE");
+        }
         let of_entity = "OF table_service.entity (PRIMARY KEY (partition_key, row_key))";
         session.run(&format!(
             "CREATE TABLE table_service_data.\"Orders\" {of_entity}; CREATE TABLE table_service_data.orders {of_entity};
