@@ -105,6 +105,10 @@ fn get_entities_by_keys(
         let mut reader = Reader::open(&table, Lookup::Keys);
         let wanted = (&table, predicate.as_ref(), &projection);
         for (index, &keys) in (0..).zip(&pairs).filter(|(_, keys)| keys.within_limits()) {
+            if table.is_distributed() {
+                // Each partition may be in another shard.
+                reader = Reader::open(&table, Lookup::KeysOf(keys.partition_key));
+            }
             look_up(&mut result, wanted, &mut reader, keys, Some(Value::int4(index)));
             pgrx::check_for_interrupts!();
         }

@@ -125,10 +125,11 @@ pub fn enable(shard_count: i32) -> Result<(), Error> {
         let allowed = refuse_foreign_code_of_own(properties);
         allowed.map_err(|refused| not_as_caller("table_service.service_properties", refused))?;
     }
-    let moved = connect(|spi| to_move(spi, |table| !table.is_distributed()))?;
+    // Before the tables are locked: their writers do not wait for the moves.
     if let Some(anchor) = citus::anchor() {
         wait_for_moves(anchor)?;
     }
+    let moved = connect(|spi| to_move(spi, |table| !table.is_distributed()))?;
     // In sequence for all names: Citus does not turn from parallel to sequential in a transaction.
     distributing(true, || {
         connect(|spi| {

@@ -13,7 +13,7 @@ use table_service_model::Expiry;
 
 use super::name::QualifiedName;
 use crate::postgres::catalog::{accept_changes, changes};
-use crate::postgres::citus::local_shards;
+use crate::postgres::citus::{MINIMUM_MAJOR, local_shards};
 use crate::postgres::{LocalShard, connect, settings};
 
 /// How many tables are known.
@@ -152,10 +152,10 @@ pub fn indexes<R>(table: pg_sys::Oid, look_up: impl FnOnce() -> Indexes, take: i
 /// Applies `take` to the shard of a partition, if only this server has it. Citus sends PostgreSQL's invalidation
 /// messages for the table when a shard of it has moved.
 pub fn local_shard<R>(table: pg_sys::Oid, partition: i32, take: impl Fn(&LocalShard) -> R) -> Option<R> {
-    let newest = settings::direct_access_citus_major();
+    let majors = MINIMUM_MAJOR..=settings::direct_access_citus_major();
     let look_up = || connect(|spi| local_shards(spi, table));
     take_of(&SHARDS, table, look_up, |shards| {
-        let has = |shard: &&LocalShard| shard.hashes.contains(&partition) && shard.citus_major <= newest;
+        let has = |shard: &&LocalShard| shard.hashes.contains(&partition) && majors.contains(&shard.citus_major);
         shards.iter().find(has).map(&take)
     })
 }

@@ -27,7 +27,14 @@ SET table_service.enable_direct_access = off;
 SELECT row_key, properties FROM get_entity('Direct', :'here', 'a');
 RESET table_service.enable_direct_access;
 SELECT pg_temp.statements() - :before AS statements;
+-- Reads of several partitions: only those that are not here are statements.
+SELECT pg_temp.statements() AS before \gset
+SELECT e.index, e.partition_key = :'here' AS is_here, e.row_key FROM get_entities_by_keys('Direct', ARRAY[:'here', :'here', :'here'], '{b,absent,a}') AS e;
+SELECT pg_temp.statements() - :before AS statements;
+SELECT e.index, e.partition_key = :'here' AS is_here, e.row_key FROM get_entities_by_keys('Direct', ARRAY[:'here', :'there', :'here'], '{a,b,b}') AS e;
+SELECT pg_temp.statements() - :before AS statements;
 -- Nor with a newer Citus than was tested.
+SELECT pg_temp.statements() AS before \gset
 SET table_service.direct_access_citus_major = 13;
 SELECT row_key, properties FROM get_entity('Direct', :'here', 'a');
 RESET table_service.direct_access_citus_major;

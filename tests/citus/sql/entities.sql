@@ -65,6 +65,12 @@ SELECT count(*) FROM query_entities('Entities', $$PartitionKey ge 'x' and Partit
 ROLLBACK;
 SELECT count(*) FROM query_entities('Entities', $$PartitionKey ge 'x' and PartitionKey lt 'y'$$);
 
+-- Writes of several requests: a distributed table takes none of them in a group.
+SELECT * FROM write_entities('Entities', '{p6,p7}', ARRAY[batch_insert('group', '{}'), batch_merge('r', '{"G": 1}', '*')]);
+SELECT count(*) FROM query_entities('Entities', $$RowKey eq 'group' or G eq 1$$);
+-- Reads of several requests.
+SELECT index, partition_key, row_key, properties FROM get_entities_by_keys('Entities', '{p8,p9,p5,p8}', '{r,r,r,absent}', 'N');
+
 -- Many calls in one session: kept plans.
 SELECT count(*) FROM generate_series(1, 20) AS i, get_entity('Entities', 'p' || i, 'r');
 SELECT count(merge_entity('Entities', 'p' || i, 'r', '{"K": 1}', '*')) FROM generate_series(6, 26) AS i;
@@ -81,6 +87,8 @@ SELECT index, row_key, etag IS NOT NULL AS written FROM execute_batch('Entities'
 SELECT insert_entity('Entities', 'worker', 'b', '{}');
 SELECT merge_entity('Entities', 'worker', 'b', '{}', 'W/"datetime''2020-01-01T00%3A00%3A00Z''"');
 SELECT row_key, properties FROM query_page('Entities', $$PartitionKey eq 'worker'$$);
+SELECT * FROM write_entities('Entities', '{worker}', ARRAY[batch_insert('group', '{}')]);
+SELECT index, partition_key, row_key, properties FROM get_entities_by_keys('Entities', '{w40,worker,w39,w1}', '{r,b,r,r}');
 SELECT delete_table('Entities');
 \getenv coordinator PGPORT
 \c - - - :coordinator

@@ -31,6 +31,8 @@ WHERE partition_hash('p' || i) BETWEEN m.from_hash AND m.to_hash
 AND (m.node_name, m.node_port) = (SELECT n.nodename, n.nodeport FROM pg_dist_placement AS p JOIN pg_dist_node AS n USING (groupid)
     WHERE p.shardid = get_shard_id_for_distribution_column('table_service_data."Employees"', 'p' || i));
 
+-- No relation has the name of a table, in any case.
+CREATE TABLE table_service_data.employees (n integer);
 -- On a worker entities are read and written, and tables are not.
 \c - - 127.0.0.1 :worker1
 SET search_path = table_service, public;
@@ -52,6 +54,17 @@ SELECT create_change_feed('feed');
 SELECT query_changes('feed');
 SELECT enable_citus();
 SELECT disable_citus();
+-- Nor has a relation of a worker the name of a table. Where the event trigger does not run, nobody is served from either.
+SET citus.enable_ddl_propagation = off;
+CREATE TABLE table_service_data.employees (n integer);
+ALTER EVENT TRIGGER table_service_definitions DISABLE;
+CREATE TABLE table_service_data.employees OF entity (PRIMARY KEY (partition_key, row_key));
+ALTER EVENT TRIGGER table_service_definitions ENABLE ALWAYS;
+SELECT row_key FROM get_entity('Employees', 'Marketing', '00001');
+SELECT insert_entity('employees', 'Marketing', '00003', '{}');
+DROP TABLE table_service_data.employees;
+SELECT row_key FROM get_entity('employees', 'Marketing', '00001');
+RESET citus.enable_ddl_propagation;
 
 \c - - - :coordinator_port
 SET search_path = table_service, public;
