@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use raw_http::{Answer, Client, Connection};
 use serde_json::{Value, json};
 use system_tests::{Cluster, Session, wait_until};
+use table_service_model::access::TableSas;
 
+use crate::access::with_query;
 use crate::gateway::{Gateway, Service, url};
 
 const CLIENTS: usize = 24;
@@ -125,6 +127,30 @@ fn writes_go_alone_where_they_must() {
     for gateway in [&service.gateway, &gateway, &earlier, &large] {
         assert_eq!(grouped(gateway), 0.0);
     }
+}
+
+#[test]
+fn writes_with_a_stored_policy_go_alone() {
+    // Only a statement of its own is tied to the table that has the policy.
+    let service = Service::with_table("Things");
+    service.database.session("superuser").run(
+        r#"SELECT table_service.set_access_policies('Things', '[{"Id": "all", "Expiry": "2099-01-01", "Permission": "raud"}]')"#,
+    );
+    let sas = TableSas::new("2019-02-02", "Things")
+        .policy("all")
+        .sign(&service.client.account);
+    let query = sas.unwrap().to_query();
+    let headers = [("Content-Type", "application/json")];
+    at_once(&service.client, |client, number| {
+        for round in 0..5 {
+            let row = format!("r{number}-{round}");
+            let body = entity(&row, &json!(round));
+            with_query(client, "POST", &format!("Things?{query}"), &headers, &body).expect(201);
+            let read = with_query(client, "GET", &format!("{}?{query}", address(&row)), &[], "").expect(200);
+            assert_eq!(read.json()["V"], json!(round));
+        }
+    });
+    assert_eq!(grouped(&service.gateway), 0.0);
 }
 
 #[test]
