@@ -48,6 +48,9 @@ const DIFFERS: &str = "the output differs";
 pub fn run(page: &Page) -> Report {
     let creates_extension = |block: &crate::Block| block.sql.contains("CREATE EXTENSION table_service");
     let database = Database::empty();
+    // The server of the tests has a longer limit; a reader's server has this one.
+    let default = format!("ALTER DATABASE {} SET table_service.page_time_limit = '5 s'", database.name());
+    database.session("set-up").run(&default);
     if !page.blocks.iter().any(creates_extension) {
         database.session("set-up").run(&format!(
             "CREATE EXTENSION table_service; ALTER DATABASE {} SET search_path = \"$user\", public, table_service",
@@ -108,7 +111,5 @@ fn connection(database: &Database) -> Command {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&rest))).unwrap();
     command.env("PATH", path).env("PGDATABASE", database.name());
-    // The server of the tests has a longer limit; a reader's server has this one.
-    command.env("PGOPTIONS", "-c table_service.page_time_limit=5s");
     command
 }
