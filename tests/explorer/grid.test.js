@@ -46,7 +46,7 @@ test("head, check boxes and keys stand still while the rest scrolls, and rows ha
 });
 
 test("a page can have 1,000 entities, which is remembered, and only rows that can be seen are elements", async () => {
-  const name = wide("Thousand", 1200, 50);
+  const name = wide("Thousand", 1200, 10);
   const page = await open(at({ table: name }));
   await says(page, "100 entities, and there are more.", ".pages");
   await page.select("[aria-label='Entities of a page']", "1000");

@@ -118,7 +118,7 @@ test("the load has axes with units, requests, errors and a latency; without requ
   const isMeasured = () => page.evaluate(() => document.querySelector(".plot polyline.p99")
     && [...document.querySelectorAll(".plot .figure")].some((one) => / m?s$/.test(one.innerText)));
   let measured = false;
-  for (let count = 0; count < 60 && !measured; count += 1) {
+  for (let count = 0; count < 240 && !measured; count += 1) {
     await fetch(`${process.env.GATEWAY_CLIENTS}/devstoreaccount1/Tables`);
     await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
     measured = await isMeasured();
@@ -179,7 +179,7 @@ test("the latency of requests lies within a bucket, and goes with them", async (
 
 test("a plot says the values under the pointer, and shows a longer time when one asks", async () => {
   const page = await open(`${writing}&view=load`);
-  for (let count = 0; count < 60 && !await page.$(".plot polyline.requests"); count += 1) {
+  for (let count = 0; count < 240 && !await page.$(".plot polyline.requests"); count += 1) {
     await fetch(`${process.env.GATEWAY_CLIENTS}/devstoreaccount1/Tables`);
     await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
   }

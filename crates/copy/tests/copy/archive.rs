@@ -603,7 +603,7 @@ fn one_run_is_enough_where_the_server_flushes_late() {
 #[test]
 fn a_long_transaction_is_read_twice() {
     let kept = Kept::new(&["Orders"]);
-    kept.session.run("SELECT create_change_feed('other')");
+    kept.session.run("SELECT create_change_feed('other', '{Orders}')");
     kept.archive(&[]);
     let read = |feed: &str| {
         let slot = format!(

@@ -246,7 +246,7 @@ fn what_follows_a_database_that_is_away_ends_when_it_is_told() {
     let (source, near, far) = (Database::new(), Database::new(), Database::new());
     let session = source.session("writer");
     session.run("SET search_path = public, table_service; SELECT create_table('Orders')");
-    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT create_change_feed('f', '{Orders}')");
     session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
     let (from, to) = (Way::with(&[]), Way::with(&[]));
     let (from_url, to_url) = (from.url(&source), to.url(&far));

@@ -28,7 +28,7 @@ fn slots(session: &Session) -> String {
 fn changes_are_lines_that_are_confirmed_when_they_are_written() {
     let database = Database::new();
     let session = prepared(&database);
-    session.run("SELECT create_change_feed('f', old_images => true)");
+    session.run("SELECT create_change_feed('f', '{Orders}', old_images => true)");
     let directory = tempfile::tempdir().unwrap();
     let (from, path) = (database_url(&database), directory.path().join("changes.jsonl"));
     let to = path.to_str().unwrap();
@@ -80,7 +80,7 @@ fn changes_are_lines_that_are_confirmed_when_they_are_written() {
 fn the_largest_changes_are_written() {
     let source = Database::new();
     let session = prepared(&source);
-    session.run("SELECT create_change_feed('f', old_images => true)");
+    session.run("SELECT create_change_feed('f', '{Orders}', old_images => true)");
     session.run(
         "SELECT count(insert_entity('Orders', 'p', n::text, bag)) FROM generate_series(1, 30) AS n,
         (SELECT jsonb_object_agg('P' || n, repeat(chr(1), 32000)) AS bag FROM generate_series(1, 16) AS n) AS b;
@@ -110,7 +110,7 @@ fn the_largest_changes_are_written() {
 fn confirmed_changes_are_in_the_file_whenever_the_program_is_killed() {
     let database = Database::new();
     let session = prepared(&database);
-    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT create_change_feed('f', '{Orders}')");
     let directory = tempfile::tempdir().unwrap();
     let (from, path) = (database_url(&database), directory.path().join("changes.jsonl"));
     let arguments = [
@@ -155,7 +155,7 @@ fn confirmed_changes_are_in_the_file_whenever_the_program_is_killed() {
 fn changes_are_not_written_to_a_file_of_something_else() {
     let database = Database::new();
     let session = prepared(&database);
-    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT create_change_feed('f', '{Orders}')");
     session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
     let (from, directory) = (database_url(&database), tempfile::tempdir().unwrap());
     let export = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n{\"PartitionKey\"";
@@ -185,7 +185,7 @@ fn changes_are_not_written_to_a_file_of_something_else() {
 fn nothing_is_written_to_a_closed_output() {
     let database = Database::new();
     let session = prepared(&database);
-    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT create_change_feed('f', '{Orders}')");
     session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
     let from = database_url(&database);
     let changes = ["changes", "--from", &from, "--feed", "f", "--to", "-"];
@@ -218,7 +218,7 @@ fn nothing_is_written_to_a_closed_output() {
 fn changes_wait_while_another_session_reads_the_feed() {
     let database = Database::new();
     let session = prepared(&database);
-    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT create_change_feed('f', '{Orders}')");
     session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
     let other = OtherReader::start(database.cluster(), &session, "f");
     let from = database_url(&database);

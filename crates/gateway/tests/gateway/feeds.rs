@@ -9,8 +9,8 @@ fn the_metrics_say_what_each_change_feed_retains() {
     let database = Database::new();
     let session = database.session("owner");
     session.run("SELECT table_service.create_table('Orders')");
-    session.run("SELECT table_service.create_change_feed('orders')");
-    session.run("SELECT table_service.create_change_feed('gone')");
+    session.run("SELECT table_service.create_change_feed('orders', '{Orders}')");
+    session.run("SELECT table_service.create_change_feed('gone', '{Orders}')");
     let slots = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE '%gone' AND database = current_database()";
     session.run(slots);
     let gateway = Gateway::start(&["--database-url", &url(database.cluster(), database.name(), "postgres")]);

@@ -106,15 +106,15 @@ fn the_dashboard_and_the_alerts_ask_for_the_metrics_that_there_are() {
     service.insert("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#);
     let session = service.database.session("feeds");
     session.run("SELECT table_service.set_expiry('Things', time_to_live => '1 day')");
-    session.run("SELECT table_service.create_change_feed('watched')");
+    session.run("SELECT table_service.create_change_feed('watched', '{Things}')");
     let metrics = || service.gateway.admin("/metrics").expect(200).text().to_owned();
     wait_until("everything was counted", || {
         ["expiry_staleness_seconds{", "change_feed_lost{"]
             .iter()
             .all(|name| metrics().contains(name))
     });
-    session.run("SELECT table_service.drop_change_feed('watched')");
     let metrics = metrics() + &metrics_of_standbys();
+    session.run("SELECT table_service.drop_change_feed('watched')");
     let there = samples(&metrics);
     // These are samples of all metrics of the gateway.
     for name in told() {

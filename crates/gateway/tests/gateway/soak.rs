@@ -39,7 +39,7 @@ impl Four {
                 "--max-memory",
                 &memory,
                 "--pool-timeout",
-                "5",
+                "60",
                 "--log",
                 "warn",
             ],
