@@ -13,7 +13,8 @@ use crate::ends::databases::{Database, Leveller, SqlSource, Step};
 use crate::ends::{End, Source, Work};
 use crate::failure::Failure;
 use crate::records::{
-    CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, Progress, Range, Record, Report, Selection, Style, TableReport,
+    CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, Position, Progress, Range, Record, Rejects, Report, Selection, Style,
+    TableReport,
 };
 use crate::work::CopyContext;
 
@@ -36,9 +37,11 @@ pub struct Level {
 struct Entities<'c> {
     chunks: Receiver<Chunk>,
     records: IntoIter<Record>,
-    copy: &'c CopyContext,
+    rejects: &'c Rejects,
     rejected: &'c mut u64,
     last: Option<Key>,
+    /// Whether the last chunk has come.
+    is_whole: bool,
 }
 
 impl Entities<'_> {
@@ -53,10 +56,12 @@ impl Entities<'_> {
                 return Ok(Some(record));
             }
             let Some(chunk) = self.chunks.recv().await else {
-                return Ok(None);
+                let failed = || Failure::of_table("Not all entities were read.");
+                return self.is_whole.then_some(None).ok_or_else(failed);
             };
+            self.is_whole = matches!(chunk.position, Position::End);
             *self.rejected += chunk.rejects.len() as u64;
-            self.copy.rejects.add(&chunk.rejects)?;
+            self.rejects.add(&chunk.rejects)?;
             self.records = chunk.records.into_iter();
         }
     }
@@ -120,12 +125,13 @@ impl Level {
         let Source::Archive(archive) = &copy.source else {
             return Err(gone());
         };
-        let (_, _, done) = tokio::try_join!(
+        // If one of them fails, the others end. A reader's error says more than the merge's.
+        let (then, now, done) = tokio::join!(
             archive.read(table, then_sender),
             now.read(table, &Range::WHOLE, None, now_sender),
             self.merge(copy, table, &leveller, then, now_chunks),
-        )?;
-        Ok(done)
+        );
+        then.and(now).and(done)
     }
 
     async fn merge(
@@ -140,9 +146,10 @@ impl Level {
         let entities = |chunks, rejected| Entities {
             chunks,
             records: Vec::new().into_iter(),
-            copy,
+            rejects: &copy.rejects,
             rejected,
             last: None,
+            is_whole: false,
         };
         let (mut then, mut now) = (entities(then, &mut of_archive), entities(now, &mut of_target));
         let mut work = Levelling {
@@ -229,5 +236,42 @@ impl Levelling<'_> {
         self.copy.counters.note(&done);
         self.report.outcome.count(&done);
         self.copy.rejects.add(&done.rejects)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many entities come before the end, or `None` if that is no end.
+    async fn read(chunks: &[Position]) -> Option<usize> {
+        let (sender, receiver) = channel(chunks.len());
+        for (number, position) in chunks.iter().enumerate() {
+            let entity = format!(r#"{{"PartitionKey":"p","RowKey":"{number}"}}"#);
+            let mut chunk = Chunk::new(position.clone());
+            chunk.records.push(Record::from_json(&entity).unwrap());
+            sender.send(chunk).await.unwrap();
+        }
+        drop(sender);
+        let mut entities = Entities {
+            chunks: receiver,
+            records: Vec::new().into_iter(),
+            rejects: &Rejects::open(None, None).unwrap(),
+            rejected: &mut 0,
+            last: None,
+            is_whole: false,
+        };
+        let mut count = 0;
+        while entities.next().await.ok()?.is_some() {
+            count += 1;
+        }
+        Some(count)
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_fails_is_no_end() {
+        assert_eq!(read(&[Position::Records(1), Position::End]).await, Some(2));
+        assert_eq!(read(&[Position::Records(1)]).await, None);
+        assert_eq!(read(&[Position::End, Position::Records(1)]).await, None);
     }
 }
