@@ -411,6 +411,38 @@ fn making_of_bases_goes_on() {
     succeeds(&["archive", "--verify", text(&path)]);
 }
 
+/// All files may go but the bases, also the segment that is written to.
+#[test]
+fn changes_behind_a_deletion_of_files_are_kept() {
+    let kept = Kept::new(&["Gone"]);
+    let (from, path) = (database_url(&kept.database), kept.path());
+    let once = ["archive", "--from", &from, "--to", text(&path)];
+    succeeds(&once);
+    let mut following = start(&[&once[..], &["--follow", "0.05", "--keep", "1s"]].concat());
+    let segments = || {
+        let names = std::fs::read_dir(&path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        names
+            .filter(|name| name.to_string_lossy().contains("-segment-"))
+            .count()
+    };
+    insert(&kept.session, "Gone", "1");
+    wait_until("it has the change", || segments() == 1);
+    kept.session
+        .run("SELECT delete_table('Gone'); SELECT create_table('Orders')");
+    wait_until("the segment goes", || segments() == 0);
+    let after = insert(&kept.session, "Orders", "1");
+    wait_until("it has the next change", || {
+        let listed = output(&["archive", "--list", text(&path), "--json"]).stdout;
+        serde_json::from_slice::<serde_json::Value>(&listed).unwrap()["last"].as_str() > Some(after.as_str())
+    });
+    assert_eq!(restored(&path, "latest"), (Some(0), vec!["Orders: 1".to_owned()]));
+    following.kill().unwrap();
+    following.wait().unwrap();
+    succeeds(&["archive", "--verify", text(&path)]);
+}
+
 #[test]
 fn a_damaged_base_is_read_again_from_the_database() {
     let kept = Kept::new(&["Orders", "Others"]);

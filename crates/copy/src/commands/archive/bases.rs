@@ -193,6 +193,8 @@ impl Bases {
             kept.change(|manifest| manifest.clone_from(&pruned));
             kept.save()?;
         }
+        // The one that is written to may go: later changes are in another one.
+        kept.end_segment();
         kept.directory.remove(&|number| gone.contains(&number))
     }
 }
