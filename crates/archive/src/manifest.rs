@@ -608,13 +608,12 @@ impl Room {
     }
 }
 
-/// Returns whether names select a table. Case does not matter, `*` matches any characters, and no name selects all.
+/// Returns whether names select a table. Case does not matter, `*` matches any characters, and no name selects all, but
+/// never a relation whose name no table of the service can have.
 pub fn is_selected(names: &[String], table: &str) -> bool {
-    let table = table_name::fold(table);
-    names.is_empty()
-        || names
-            .iter()
-            .any(|name| matches(table_name::fold(name).as_bytes(), table.as_bytes()))
+    let folded = table_name::fold(table);
+    let matches = |name: &String| matches(table_name::fold(name).as_bytes(), folded.as_bytes());
+    table_name::check_form(table).is_ok() && (names.is_empty() || names.iter().any(matches))
 }
 
 /// Returns whether a text can select tables by their names.
@@ -815,7 +814,8 @@ pub mod tests {
             is_selected(&names, table)
         };
         assert!(is(&[], "Orders") && is(&["orders"], "Orders") && is(&["x", "Ord*"], "Orders"));
-        assert!(is(&["*d*s"], "Orders") && is(&["*"], "A") && is(&["Orders*"], "Orders"));
+        assert!(is(&["*d*s"], "Orders") && is(&["*"], "Abc") && is(&["Orders*"], "Orders"));
+        assert!(!is(&[], "a_b") && !is(&["*"], "Orders_old") && !is(&["*"], "Ab"));
         assert!(!is(&["Order"], "Orders") && !is(&["Ord*x"], "Orders"));
         assert!(is_selection("Orders") && is_selection("Ord*") && !is_selection("a/b") && !is_selection("*/"));
     }

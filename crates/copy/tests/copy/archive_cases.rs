@@ -366,6 +366,39 @@ fn one_tables_trouble_is_its_own() {
     assert_eq!(kept.at("latest", "Orders").len(), 2);
 }
 
+/// A relation of the service's type may have a name that no table can have, such as `a_b`. It is no table meanwhile.
+#[test]
+fn names_that_no_table_has_stop_nothing() {
+    let kept = Kept::new(&["Orders"]);
+    let role = kept.database.role("stranger");
+    kept.session.run(&format!(
+        "GRANT USAGE ON SCHEMA table_service TO {role}; GRANT USAGE, CREATE ON SCHEMA table_service_data TO {role}"
+    ));
+    let trust = ["--trust-owners", &role];
+    let stranger = kept.database.session_as(&role, "stranger");
+    stranger.run("SET search_path = table_service_data, table_service; SELECT create_table('Strange')");
+    insert(&stranger, "Strange", "1");
+    kept.archive(&trust);
+    let mut states = Vec::new();
+    let mut note = |expected: &[&str]| {
+        let expected: Vec<String> = expected.iter().map(|&table| table.to_owned()).collect();
+        insert(&kept.session, "Orders", &(states.len() + 1).to_string());
+        kept.archive(&trust);
+        states.push((moment(&kept.session), expected));
+    };
+    stranger.run("CREATE TABLE a_b OF table_service.entity; ALTER TABLE \"Strange\" RENAME TO \"Orders_old\"");
+    note(&["Orders: 1"]);
+    stranger.run("ALTER TABLE \"Orders_old\" RENAME TO \"Strange\"; DROP TABLE a_b");
+    insert(&stranger, "Strange", "2");
+    note(&["Orders: 1 2", "Strange: 1 2"]);
+    stranger.run("ALTER TABLE \"Strange\" RENAME TO \"Orders_old\"; ALTER TABLE \"Orders_old\" RENAME TO \"Strange\"");
+    note(&["Orders: 1 2 3", "Strange: 1 2"]);
+    kept.archive(&trust);
+    for (moment, expected) in &states {
+        assert_eq!(restored(&kept.path(), moment), (Some(0), expected.clone()), "{moment}");
+    }
+}
+
 /// Bases are made, and files that no moment needs go, whatever becomes of one table.
 #[test]
 fn making_of_bases_goes_on() {
