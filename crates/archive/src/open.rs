@@ -217,6 +217,12 @@ impl Archive {
         };
         // Before that, nothing had the name, unless the archive began later.
         let is_known = is_known && begin > manifest.floor.moment;
+        let first = if is_known { manifest.floor.moment } else { begin };
+        if let (None, Some(until)) = (since, until.filter(|until| *until < first)) {
+            return Err(self.failed(&format!(
+                "{until} is outside of what the archive has: nothing is known of the table {table} before {first}"
+            )));
+        }
         let mut told = Told {
             notes: self.found.damage.iter().cloned().collect(),
             unknown: Notes::new(),

@@ -65,6 +65,11 @@ fn a_history_tells_where_the_archive_begins_and_ends() {
     let (kinds, status, said) = history(&kept, &["--since", &early]);
     assert_eq!((kinds, status), (vec!["gap".to_owned(), "insert".to_owned()], Some(4)));
     assert!(said.contains("since then"), "{said}");
+    let path = kept.path();
+    for before in [&["--until", &early][..], &["--until", "1d"]] {
+        let said = ends_with(1, &[&history_of(&path)[..], before].concat());
+        assert!(said.contains("outside of what the archive has"), "{said}");
+    }
     let (kinds, status, _) = history(&kept, &["--until", &late]);
     assert_eq!((kinds, status), (vec!["insert".to_owned(), "gap".to_owned()], Some(4)));
 
