@@ -115,19 +115,23 @@ impl Listing {
     }
 }
 
+fn damaged((file, problem): (&str, &str)) -> Damage {
+    let (file, problem) = (file.to_owned(), problem.to_owned());
+    Damage { file, problem }
+}
+
+/// The manifest, and the damage of its files.
+fn manifest(directory: &Directory) -> Result<(Manifest, Vec<Damage>), Failure> {
+    let Found { manifest, damage, .. } = directory.found()?;
+    let damage = damage.iter().filter_map(|text| text.split_once(": "));
+    Ok((manifest, damage.map(damaged).collect()))
+}
+
 /// Reads all files, also while a run writes to them. Returns the damage, notes on harmless files, and the moments that can still be restored.
 pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing), Failure> {
     let _reading = directory.read_lock();
-    let Found { manifest, damage, .. } = directory.found()?;
+    let ((manifest, mut damages), mut notes) = (manifest(directory)?, Vec::new());
     let checker = Checker::new(directory, &manifest);
-    let (mut damages, mut notes) = (Vec::new(), Vec::new());
-    let mut damaged = |file: &str, problem: &str| {
-        let (file, problem) = (file.to_owned(), problem.to_owned());
-        damages.push(Damage { file, problem });
-    };
-    if let Some((file, problem)) = damage.as_deref().and_then(|text| text.split_once(": ")) {
-        damaged(file, problem);
-    }
     let segments = manifest.segments.iter().map(|segment| (Kind::Segment, segment.number));
     let bases = manifest.bases.iter().map(|base| (Kind::Base, base.number));
     let files: HashMap<String, u64> = segments
@@ -144,7 +148,7 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
         problems.retain(|(_, number, _)| still.contains(number));
         problems.sort();
     }
-    problems.iter().for_each(|(file, _, problem)| damaged(file, problem));
+    damages.extend(problems.iter().map(|(file, _, problem)| damaged((file, problem))));
     for entry in directory.entries()? {
         match entry.number {
             _ if entry.is_own || files.contains_key(&entry.name) => {}
@@ -152,15 +156,15 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
                 "{}: the manifest does not name it; a run is writing it, or was killed",
                 entry.name
             )),
-            _ => damaged(&entry.name, "it is no file of this archive"),
+            _ => damages.push(damaged((&entry.name, "it is no file of this archive"))),
         }
     }
     let listing = listing(directory, &manifest, &|number| checker.is_damaged(number));
     Ok((damages, notes, listing))
 }
 
-/// Lists the moments that can be restored if nothing is damaged.
-pub fn list(directory: &Directory) -> Result<Listing, Failure> {
-    let found = directory.found()?;
-    Ok(listing(directory, &found.manifest, &|_| false))
+/// The same, if no other file than a manifest is damaged: only those are read.
+pub fn list(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing), Failure> {
+    let (manifest, damages) = manifest(directory)?;
+    Ok((damages, Vec::new(), listing(directory, &manifest, &|_| false)))
 }

@@ -4,7 +4,6 @@ mod bases;
 mod kept;
 mod pages;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use table_service_archive::{Directory, Epoch, Expected, Manifest, Moment, check, is_selected, is_selection, list};
@@ -25,13 +24,8 @@ use pages::{IDLE, IDLE_LOG, Pages, Read, find};
 
 /// Runs the command with these arguments, and returns the exit status.
 pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
-    if let Some(directory) = &arguments.verify {
-        return verify(directory, arguments.json);
-    }
-    if let Some(directory) = &arguments.list {
-        let listing = block_in_place(|| list(&Directory::new(directory)))?;
-        answer(arguments.json, "archive", &listing, &listing.text());
-        return Ok(exit::DONE);
+    if let Some(directory) = arguments.verify.as_ref().or(arguments.list.as_ref()) {
+        return look(&Directory::new(directory), arguments);
     }
     let Some(to) = &arguments.to else {
         return Err(Failure::usage("--to DIRECTORY is missing; --help explains it."));
@@ -73,8 +67,9 @@ pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
     Ok(told(arguments.json, &keeper.bases.left_out(&keeper.kept), otherwise))
 }
 
-fn verify(directory: &Path, json: bool) -> Result<u8, Failure> {
-    let (damages, notes, listing) = block_in_place(|| check(&Directory::new(directory)))?;
+fn look(directory: &Directory, arguments: &ArchiveArguments) -> Result<u8, Failure> {
+    let (look, json) = (if arguments.verify.is_some() { check } else { list }, arguments.json);
+    let (damages, notes, listing) = block_in_place(|| look(directory))?;
     for damage in &damages {
         answer(json, "damage", damage, &format!("{}: {}", damage.file, damage.problem));
     }
