@@ -251,8 +251,8 @@ pub struct ChangesArguments {
                   table-service-copy archive --from postgresql://me@localhost/mydata --to ./archive --keep 35d --follow\n  \
                   table-service-copy archive --list ./archive\n  \
                   table-service-copy archive --verify ./archive\n\n\
-                  Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 4 --verify has found damage, or no manifest can be read; 130 interrupted. With --follow \
-                  a signal ends it with 0.")]
+                  Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 4 --verify or --list has found damage, or no manifest can be read; 130 interrupted. \
+                  With --follow a signal ends it with 0, or with 1 if tables are left out.")]
 pub struct ArchiveArguments {
     #[command(flatten)]
     pub database: OneDatabase,
