@@ -476,8 +476,9 @@ pub fn unknown(manifest: &Manifest, table: &Table, restorable: &[(Moment, Moment
     let mut found = Vec::new();
     for &(begin, last) in restorable.iter().chain([&(behind, end)]) {
         if from < begin {
+            let is_in = |gap: &&Gap| gap.from.moment <= begin && gap.until.is_none_or(|until| until.moment > from);
+            let gap = table.gaps.iter().find(is_in);
             let is_between = |moment: Moment| moment >= from && moment <= begin;
-            let gap = table.gaps.iter().find(|gap| is_between(gap.from.moment));
             let epoch = manifest.epochs.iter().find(|epoch| is_between(epoch.begins));
             let reason = gap
                 .map(|gap| &gap.reason)

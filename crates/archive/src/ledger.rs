@@ -15,6 +15,10 @@ pub type Listed = (String, u32);
 const UNTOLD: &str =
     "it was made, dropped or renamed where the extension's event trigger did not run, so nobody knows when";
 
+/// How many names of a table are kept. Otherwise the owner of one table could use up the manifest.
+const MOST_NAMES: usize = if cfg!(test) { 6 } else { 1000 };
+const RENAMED: &str = "it was renamed so often that the archive has only its last names";
+
 /// The content that the feed must give before any of it counts.
 #[derive(Debug, Clone)]
 pub enum Expected {
@@ -144,6 +148,12 @@ impl Table {
         }
         // Of the names of one transaction the last one counts.
         self.names.retain(|known| known.from.place() != from.place());
+        if self.names.len() >= MOST_NAMES {
+            // Nobody knows its names of that time, so no moment of it is restored. It is read again.
+            self.names.clear();
+            self.gaps.clear();
+            self.lose(self.since, RENAMED);
+        }
         if self.names.is_empty() || self.name() != name {
             self.names.push(Name {
                 name: name.to_owned(),

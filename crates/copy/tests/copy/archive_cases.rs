@@ -399,6 +399,25 @@ fn names_that_no_table_has_stop_nothing() {
     }
 }
 
+/// Of more than a thousand names only the last ones are kept, and earlier moments of this table are unknown.
+#[test]
+fn a_table_that_is_renamed_for_ever_stops_nothing() {
+    let kept = Kept::new(&["Orders", "Name0"]);
+    kept.archive(&[]);
+    insert(&kept.session, "Name0", "1");
+    let before = insert(&kept.session, "Orders", "1");
+    kept.session.run(
+        "DO $$BEGIN FOR n IN 1..1005 LOOP
+        EXECUTE format('ALTER TABLE table_service_data.%I RENAME TO %I', 'Name' || (n - 1), 'Name' || n); COMMIT; END LOOP; END$$",
+    );
+    kept.archive(&[]);
+    let tables = ["Name1005: 1".to_owned(), "Orders: 1".to_owned()];
+    assert_eq!(restored(&kept.path(), "latest"), (Some(0), tables.to_vec()));
+    assert_eq!(restored(&kept.path(), &before), (Some(1), tables[1..].to_vec()));
+    let listed = succeeds(&["archive", "--list", text(&kept.path())]);
+    assert!(listed.contains("it was renamed so often"), "{listed}");
+}
+
 /// Bases are made, and files that no moment needs go, whatever becomes of one table.
 #[test]
 fn making_of_bases_goes_on() {
