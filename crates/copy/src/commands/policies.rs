@@ -2,24 +2,35 @@
 
 use crate::ends::{Source, Target};
 use crate::failure::Failure;
-use crate::records::Report;
+use crate::records::{LeftOut, Report};
 
-/// Copies the service's properties, and the policies of these tables.
+use super::rounds::each_table;
+
+/// Copies the service's properties, and the policies of these tables. One whose policies cannot be copied is left out.
 ///
 /// # Errors
-/// An error of the source or the target. Policies that the target cannot hold are noted in the report.
+/// An error that is no matter of one table. Policies that the target cannot hold are noted in the report.
 pub async fn copy(source: &Source, target: &Target, tables: &[String], report: &mut Report) -> Result<(), Failure> {
-    let mut carried = 0;
-    for table in tables {
-        let Some(policies) = source.policies(table).await? else {
-            report.note("The source has no access policies and service properties.");
-            return Ok(());
-        };
-        if !target.set_policies(table, &policies).await? {
-            report.note("The target cannot hold access policies and service properties.");
-            return Ok(());
+    let (mut carried, mut lacking) = (0, None);
+    let left_out = each_table(tables, async |table| {
+        if lacking.is_none() {
+            match source.policies(table).await? {
+                None => lacking = Some("The source has no access policies and service properties."),
+                Some(policies) if target.set_policies(table, &policies).await? => carried += 1,
+                Some(_) => lacking = Some("The target cannot hold access policies and service properties."),
+            }
         }
-        carried += 1;
+        Ok(())
+    });
+    report
+        .left_out
+        .extend(left_out.await?.into_iter().map(|LeftOut { table, reason }| {
+            let reason = format!("its access policies: {reason}");
+            LeftOut { table, reason }
+        }));
+    if let Some(lacking) = lacking {
+        report.note(lacking);
+        return Ok(());
     }
     if let Some(properties) = source.service_properties().await? {
         target.set_service_properties(&properties).await?;

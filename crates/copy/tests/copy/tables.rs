@@ -1,9 +1,11 @@
 //! Work on all tables: the trouble of one table is reported, and does not stop the others.
 
+use std::process::Stdio;
+
 use system_tests::gateway::url;
 use system_tests::{Cluster, Database, Session, wait_until};
 
-use crate::program::{database_url, ends_with, file, output, quietly, succeeds, text, verifying};
+use crate::program::{command, database_url, ends_with, file, output, quietly, succeeds, text, verifying};
 
 /// A database with the entity r in each of the partitions a and b of two tables.
 fn prepared(database: &Database) -> Session {
@@ -166,6 +168,39 @@ fn nothing_is_read_in_part_because_of_a_policy_unless_the_user_asks_for_it() {
     assert_eq!(held.lines().count(), 1, "{held}");
     assert!(ends_with(1, &verifying(from, text(&part), &[])).contains("--row-security"));
     assert!(succeeds(&verifying(from, text(&part), &["--row-security"])).contains("Held: equal, 1 entities"));
+}
+
+/// The policies of a table that was dropped behind its copy are those of no table, and another one may have its name.
+#[test]
+fn policies_are_of_the_table_that_was_copied() {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, there) = (prepared(&source), prepared(&target));
+    let policies = |table: &str, id: &str| format!("SELECT set_access_policies('{table}', '[{{\"Id\": \"{id}\"}}]')");
+    session.run(&policies("Free", "free"));
+    session.run(&policies("Held", "held"));
+    there.run("SELECT clear_table('Free')");
+    there.run("BEGIN; LOCK TABLE table_service_data.\"Held\"");
+    let (from, to) = (&database_url(&source), &database_url(&target));
+    let mut copy = command(&quietly(from, to, &["--on-conflict", "replace", "--with-policies"]));
+    let copy = copy.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let reader = target.session("reader");
+    wait_until("the first table is copied", || {
+        reader.text("SELECT count(*) FROM table_service_data.\"Free\"") == "2"
+    });
+    session.run("SELECT delete_table('Free'); SELECT create_table('Free')");
+    session.run(&policies("Free", "other"));
+    there.run("COMMIT");
+    let done = copy.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("Free: left out: its access policies: "), "{said}");
+    assert!(
+        said.contains("The access policies of 1 tables and the service"),
+        "{said}"
+    );
+    let stored = |table: &str| there.text(&format!("SELECT get_access_policies('{table}')::text"));
+    assert_eq!(stored("Free"), "[]");
+    assert!(stored("Held").contains("held"));
 }
 
 #[test]

@@ -378,33 +378,27 @@ impl SqlSource {
         conditions.join(" AND ")
     }
 
-    /// The stored access policies of a table.
+    /// The stored access policies of a table: of the one that the snapshot has.
     pub async fn policies(&self, table: &str) -> Result<String, Failure> {
-        self.document(
-            "SELECT table_service.get_access_policies($1::pg_catalog.text)::text",
-            &[&table],
-        )
-        .await
+        const GET: &str = "SELECT table_service.get_access_policies($1::pg_catalog.text)::text";
+        self.visiting(table, async |client, _| document(client, GET, &[&table]).await)
+            .await
     }
 
     /// The properties of the service as JSON.
     pub async fn service_properties(&self) -> Result<String, Failure> {
-        self.document("SELECT table_service.get_service_properties()::text", &[])
-            .await
-    }
-
-    async fn document(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<String, Failure> {
-        // The extension's own table has policies, which show each role the rows that it may see.
-        const SHOWN: &str = "SET LOCAL row_security = on";
+        const GET: &str = "SELECT table_service.get_service_properties()::text";
         self.under_snapshot(|snapshot| async move {
-            let read = async {
-                snapshot.client.batch_execute(SHOWN).await?;
-                Ok(row(&snapshot.client, statement, parameters).await?.try_get(0)?)
-            };
-            in_savepoint(&snapshot.client, read).await?
+            in_savepoint(&snapshot.client, document(&snapshot.client, GET, &[])).await?
         })
         .await
     }
+}
+
+async fn document(client: &Client, get: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<String, SqlError> {
+    // The extension's own table has policies, which show each role the rows that it may see.
+    client.batch_execute("SET LOCAL row_security = on").await?;
+    Ok(row(client, get, parameters).await?.try_get(0)?)
 }
 
 /// Does something in a savepoint, because an error that does not matter must not end the transaction with the snapshot.

@@ -69,7 +69,12 @@ impl Database {
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<(), Failure> {
         let statement =
             "SELECT table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)";
-        self.run(statement, &[&table, &json]).await
+        let set = async |client: &Connection, _: &Relation, _: &str| {
+            let set = client.query(statement, &[&table, &json]).await;
+            set.map(drop).map_err(|error| SqlError::from(error).of_table())
+        };
+        let set = self.at(Known::ByName(table), Access::Read, set).await?;
+        set.ok_or_else(|| Failure::of_table(format!("{}: there is no table {table}.", self.name)))
     }
 
     /// Stores the properties of the service.
