@@ -10,7 +10,7 @@ use crate::definition::Definition;
 use crate::directory::{Directory, Found, Reading};
 use crate::history::{Called, History};
 use crate::law::{At, Lacking, NOTHING_YET, Point, Stretch, Unknown, needed, point, stretches};
-use crate::manifest::{Epoch, Moment, Table};
+use crate::manifest::{Epoch, Moment, Table, WhyEnded};
 use crate::read::Checker;
 use crate::sort::Sorted;
 use crate::state::{State, Versions};
@@ -132,6 +132,32 @@ impl Archive {
         }
     }
 
+    /// Names the tables that were not selected at a point, and those that may have been there.
+    fn unselected(&self, wanted: &Wanted<'_>, point: &Point, lacking: &mut Vec<(String, Failure)>, notes: &mut Notes) {
+        let tables = &self.found.manifest.tables;
+        let is_later = |later: &&Table| wanted.table.is_none() && !later.created && !point.is_after(later.since);
+        for later in tables.iter().filter(is_later) {
+            let is_before = |before: &&Table| before.oid == later.oid && before.id < later.id;
+            let (name, until) = (later.name_at(point).to_owned(), later.since.moment);
+            match tables
+                .iter()
+                .rfind(is_before)
+                .map(|before| before.ended.filter(|ended| point.is_after(ended.at)))
+            {
+                Some(Some(ended)) if ended.why == WhyEnded::Deselected => {
+                    let from = ended.at.moment;
+                    let problem = format!("the table {name} was not selected from {from} to {until}");
+                    lacking.push((name, self.failed(&problem)));
+                }
+                // One that a new source has, or that came in a gap, was not there.
+                None if later.since.position > Lsn(0) && self.tables(Some(&name), point).is_err() => {
+                    notes.push(format!("the table {name} is in the archive from {until} on"));
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Prepares the wanted tables. If these are all, those that are not known are left out.
     ///
     /// # Errors
@@ -174,6 +200,7 @@ impl Archive {
                     Err(problem) => lacking.push((name, self.lacking(&problem))),
                 }
             }
+            self.unselected(wanted, &point, &mut lacking, &mut notes);
             let versions = Versions::Last;
             let state = State::gather(&self.directory, manifest, &found, &point, versions, wanted.allow_gaps);
             Ok(state?)

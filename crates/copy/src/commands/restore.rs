@@ -107,7 +107,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
                     .filter(|table| is_selected(&selected, table));
                 for table in others.filter(|table| !is_known(table)) {
                     report.note(format!(
-                        "The table {table} was not there at that moment. It stays as it is."
+                        "The table {table} was not there at that moment, or not in the archive. It stays as it is."
                     ));
                 }
             }

@@ -399,6 +399,37 @@ fn names_that_no_table_has_stop_nothing() {
     }
 }
 
+/// A restore of all tables does not keep silent about a table that the archive did not select then.
+#[test]
+fn tables_that_were_not_selected_are_named() {
+    let kept = Kept::new(&["Orders", "Others"]);
+    let select = |tables: &str, row: &str| {
+        kept.archive(&["--table", tables]);
+        let moment = insert(&kept.session, "Orders", row);
+        kept.archive(&[]);
+        moment
+    };
+    let moments = [("Orders", "1"), ("*", "2"), ("Orders", "3"), ("*", "4")].map(|(tables, row)| select(tables, row));
+    let said = |at: &str| {
+        let path = kept.path();
+        let said = output(&["restore", "--from", text(&path), "--at", at, "--to", "-"]);
+        String::from_utf8(said.stderr).unwrap()
+    };
+    let is = |at: &str, status, tables: &[&str]| {
+        assert_eq!(
+            restored(&kept.path(), at),
+            (Some(status), tables.iter().map(|&table| table.to_owned()).collect())
+        );
+    };
+    is(&moments[0], 0, &["Orders: 1"]);
+    assert!(said(&moments[0]).contains("the table Others is in the archive from "));
+    is(&moments[1], 0, &["Orders: 1 2", "Others: "]);
+    is(&moments[2], 1, &["Orders: 1 2 3"]);
+    assert!(said(&moments[2]).contains("Others: left out: ") && said(&moments[2]).contains("was not selected from"));
+    is(&moments[3], 0, &["Orders: 1 2 3 4", "Others: "]);
+    assert!(!said(&moments[1]).contains("Others is in"));
+}
+
 /// Of more than a thousand names only the last ones are kept, and earlier moments of this table are unknown.
 #[test]
 fn a_table_that_is_renamed_for_ever_stops_nothing() {
