@@ -506,6 +506,12 @@ pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u6
         table
             .gaps
             .retain(|gap| !gap.until.is_some_and(|until| point.is_after(until)));
+        // In a gap no moment is restored, and with --allow-gaps the base alone: it needs no segments.
+        let base = bases_of(manifest, table, point).first().copied();
+        let gap = table.gaps.iter_mut().find(|gap| point.is_after(gap.from));
+        if let Some((gap, base)) = gap.zip(base).filter(|(gap, base)| base.through < gap.from.position) {
+            gap.from = Until::new(base.epoch, Lsn(base.through.0 + 1), base.moment);
+        }
     }
     kept.epochs.retain(|epoch| epoch.number >= point.epoch);
     kept.bases.retain(|base| {
@@ -518,7 +524,7 @@ pub fn prune(manifest: &Manifest, point: &Point) -> Option<(Manifest, HashSet<u6
         // Without damage, so that nothing goes because of it.
         match bases_of(manifest, table, point).first() {
             Some(needed) => {
-                if table.is_at(point) {
+                if table.is_at(point) && !table.gaps.iter().any(|gap| point.is_after(gap.from)) {
                     oldest = oldest.min(needed.through);
                 }
                 base.position >= needed.position
@@ -796,5 +802,28 @@ mod tests {
             }
             assert!(at(&kept, &COMMITS, from - 1).is_err());
         }
+    }
+
+    #[test]
+    fn a_table_in_a_gap_keeps_only_its_base() {
+        let mut manifest = manifest();
+        manifest.tables.push(Table::new(2, 8, "Others", until(100, 1000)));
+        manifest.bases.extend([base(5, 2, 100, 1000), base(6, 1, 300, 3000)]);
+        manifest.tables[1].gaps.push(Gap {
+            from: until(210, 2100),
+            until: None,
+            reason: "a column".to_owned(),
+        });
+        let point = at(&manifest, &COMMITS, 3500).unwrap();
+        let (kept, gone) = prune(&manifest, &point).unwrap();
+        assert_eq!(gone, HashSet::from([1, 2, 3]));
+        let of = |allow_gaps| needed(&kept, &kept.tables[1], &point, &none, allow_gaps);
+        assert!(of(false).is_err());
+        let says = "changes since 2000-01-01T00:00:00.001Z are missing: a column";
+        assert_eq!(
+            (of(true).unwrap().base.number, of(true).unwrap().missing),
+            (5, vec![says.to_owned()])
+        );
+        assert_eq!(prune(&kept, &point), None);
     }
 }
