@@ -178,6 +178,22 @@ fn another_database_is_taken_only_on_purpose() {
     assert_eq!(restored(&path, "latest").1, ["Orders: 1"]);
     succeeds(&[&once[..], &["--new-source"]].concat());
     assert_eq!(restored(&path, "latest").1, ["Orders: 2"]);
+    // The first one was not dropped: it is the table of another source.
+    let listed = succeeds(&["archive", "--list", text(&path)]);
+    assert!(
+        listed.contains("the archive did not find it any more at") && !listed.contains("dropped"),
+        "{listed}"
+    );
+    let history = [
+        "history",
+        "--from",
+        text(&path),
+        "--table",
+        "Orders",
+        "--filter",
+        "true",
+    ];
+    assert!(!ends_with(4, &history).contains("\"drop\""));
 }
 
 #[test]
