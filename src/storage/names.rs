@@ -152,9 +152,9 @@ pub fn refuse_taken(class: pg_sys::Oid, object: pg_sys::Oid) -> Result<(), Error
 /// service is found by its name and others are not, so a new one counts as named now.
 fn named(relation: pg_sys::Oid) -> (Option<String>, bool) {
     let [now, before] = now_and_before(relation);
-    let is_same = |now: &Named, before: &Named| now.name == before.name && (before.is_table || !now.is_table);
-    let is_new = !now.as_ref().zip(before.as_ref()).is_some_and(|(now, before)| is_same(now, before));
-    (now.map(|now| now.name), is_new)
+    let Some(now) = now else { return (None, false) };
+    let is_old = before.is_some_and(|before| before.name == now.name && (before.is_table || !now.is_table));
+    (Some(now.name), !is_old)
 }
 
 /// Returns the error for a name that a relation has.

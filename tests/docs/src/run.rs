@@ -49,7 +49,10 @@ pub fn run(page: &Page) -> Report {
     let creates_extension = |block: &crate::Block| block.sql.contains("CREATE EXTENSION table_service");
     let database = Database::empty();
     // The server of the tests has a longer limit; a reader's server has this one.
-    let default = format!("ALTER DATABASE {} SET table_service.page_time_limit = '5 s'", database.name());
+    let default = format!(
+        "ALTER DATABASE {} SET table_service.page_time_limit = '5 s'",
+        database.name()
+    );
     database.session("set-up").run(&default);
     if !page.blocks.iter().any(creates_extension) {
         database.session("set-up").run(&format!(
