@@ -10,6 +10,7 @@ use system_tests::random::Random;
 use system_tests::{Cluster, Failure, Session, Standby, wait_until};
 
 use crate::history::Recorder;
+use crate::model::VERSION;
 use crate::workload::{BLOCK, TABLE};
 
 /// A database with a table, and gateways.
@@ -53,25 +54,28 @@ pub enum Fault {
     LeaveAndJoin,
     /// The tables become those of the coordinator, and are distributed again.
     OneServer,
+    /// Another table, and an index of this one, come and go.
+    Define,
     /// All processes of PostgreSQL are killed, and a standby is promoted. The gateways find it.
     Promote,
 }
 
 impl Fault {
-    const OTHERS: [Fault; 6] = [
+    const OTHERS: [Fault; 7] = [
         Fault::KillGateway,
         Fault::StopSessions,
         Fault::StopPostgres,
         Fault::StopGateway,
         Fault::EndSessions,
         Fault::CutConnections,
+        Fault::Define,
     ];
 
     /// Those that do not ask which server is the primary.
     const BESIDE_A_PROMOTION: [Fault; 3] = [Fault::KillGateway, Fault::StopGateway, Fault::CutConnections];
 
     /// The faults of a history, in the order in which they happen. PostgreSQL is killed in each. On Citus a shard also
-    /// moves, another one is split or all are rebalanced, and members leave. With standbys one of them is promoted.
+    /// moves, another one is split or all are rebalanced, members leave, and something is defined. With standbys one of them is promoted.
     pub fn of_seed(random: &mut Random, count: usize, service: &Service) -> Vec<Fault> {
         let mut faults = match service.standbys.is_empty() {
             true => Fault::OTHERS.to_vec(),
@@ -82,7 +86,7 @@ impl Fault {
             (true, _) => {
                 let shards = *random.pick(&[Fault::SplitShard, Fault::Rebalance]);
                 let members = *random.pick(&[Fault::LeaveAndJoin, Fault::OneServer]);
-                vec![Fault::KillPostgres, Fault::MoveShard, shards, members]
+                vec![Fault::KillPostgres, Fault::MoveShard, shards, members, Fault::Define]
             }
             (false, true) => vec![Fault::KillPostgres],
             (false, false) => vec![Fault::Promote],
@@ -276,6 +280,7 @@ impl Service {
             Fault::Rebalance => self.rebalance(random),
             Fault::LeaveAndJoin => self.leave_and_join(1 + random.below(self.workers.len())),
             Fault::OneServer => self.be_one_server(),
+            Fault::Define => self.define(),
             Fault::Promote => {
                 recorders.iter().for_each(Recorder::killed);
                 self.cluster.kill();
@@ -408,6 +413,17 @@ impl Service {
         });
         self.wait_for_gateways(0);
         self.let_clients_use(&|_| true);
+    }
+
+    fn define(&self) {
+        for call in [
+            "create_table('Beside', if_not_exists => true)".to_owned(),
+            format!("create_property_index('{TABLE}', '{VERSION}', if_not_exists => true)"),
+            format!("drop_property_index('{TABLE}', '{VERSION}', if_exists => true)"),
+            "delete_table('Beside', if_exists => true)".to_owned(),
+        ] {
+            self.until_it_succeeds(self.role, &call, || format!("SELECT table_service.{call}"));
+        }
     }
 
     /// Ends the sessions of clients with SQL on all other servers than these.
