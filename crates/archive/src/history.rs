@@ -90,7 +90,7 @@ impl Table {
             renamed.map(|(before, after)| event("rename", after.from, &after.name, Some(before.name.as_str()))),
         );
         events.extend(self.ended.and_then(|ended| match ended.why {
-            WhyEnded::Dropped if ended.at.position == Lsn(0) => None,
+            WhyEnded::Dropped if ended.at.begins_epoch() => None,
             WhyEnded::Dropped => Some(event("drop", ended.at, self.name(), None)),
             WhyEnded::Renamed => Some(event("rename", ended.at, self.name(), Some(self.name()))),
             WhyEnded::Deselected => None,

@@ -66,7 +66,7 @@ impl Table {
         let ended = self.ended?;
         let what = match ended.why {
             // An epoch began without it: it went in the gap, or the source is another one.
-            WhyEnded::Dropped if ended.at.position == Lsn(0) => "the archive did not find it any more at",
+            WhyEnded::Dropped if ended.at.begins_epoch() => "the archive did not find it any more at",
             WhyEnded::Dropped => "it was dropped at",
             WhyEnded::Renamed => "it got a name that the archive does not select at",
             WhyEnded::Deselected => "it was no longer selected after",

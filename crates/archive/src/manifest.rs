@@ -153,6 +153,11 @@ impl Until {
     pub fn place(self) -> (u32, Lsn) {
         (self.epoch, self.position)
     }
+
+    /// Returns whether it is the beginning of an epoch, and so of none of its transactions.
+    pub fn begins_epoch(self) -> bool {
+        self.position == Lsn(0)
+    }
 }
 
 /// The end of a table.

@@ -150,7 +150,7 @@ impl Archive {
                     lacking.push((name, self.failed(&problem)));
                 }
                 // One that a new source has, or that came in a gap, was not there.
-                None if later.since.position > Lsn(0) && self.tables(Some(&name), point).is_err() => {
+                None if !later.since.begins_epoch() && self.tables(Some(&name), point).is_err() => {
                     notes.push(format!("the table {name} is in the archive from {until} on"));
                 }
                 _ => {}
