@@ -274,6 +274,19 @@ fn zstd_text(path: &Path) -> String {
     String::from_utf8(zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()).unwrap()
 }
 
+/// The arguments for the history of all entities of Orders.
+pub fn history_of(archive: &Path) -> [&str; 7] {
+    [
+        "history",
+        "--from",
+        text(archive),
+        "--table",
+        "Orders",
+        "--filter",
+        "true",
+    ]
+}
+
 /// The only file of an archive that has this in its name.
 pub fn file_of(archive: &Path, part: &str) -> PathBuf {
     let mut names = std::fs::read_dir(archive).unwrap().map(|entry| entry.unwrap().path());
@@ -421,15 +434,7 @@ fn damage_is_named_wherever_it_is() {
     let path = kept.path();
     let verify = ["archive", "--verify", text(&path)];
     succeeds(&verify);
-    let history = [
-        "history",
-        "--from",
-        text(&path),
-        "--table",
-        "Orders",
-        "--filter",
-        "true",
-    ];
+    let history = history_of(&path);
     let versions = output(&history).stdout;
     let text_of = |output: &std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(versions.split(|&byte| byte == b'\n').count(), 2);

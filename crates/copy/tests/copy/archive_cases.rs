@@ -8,7 +8,7 @@ use std::time::Duration;
 use system_tests::gateway::url;
 use system_tests::{Cluster, Database, Session, Standby, wait_until};
 
-use crate::archive::{Kept, entities, file_of, moment};
+use crate::archive::{Kept, entities, file_of, history_of, moment};
 use crate::memory::most_of;
 use crate::program::{command, database_url, ends_with, output, start, succeeds, text};
 
@@ -184,16 +184,7 @@ fn another_database_is_taken_only_on_purpose() {
         listed.contains("the archive did not find it any more at") && !listed.contains("dropped"),
         "{listed}"
     );
-    let history = [
-        "history",
-        "--from",
-        text(&path),
-        "--table",
-        "Orders",
-        "--filter",
-        "true",
-    ];
-    assert!(!ends_with(4, &history).contains("\"drop\""));
+    assert!(!ends_with(4, &history_of(&path)).contains("\"drop\""));
 }
 
 #[test]

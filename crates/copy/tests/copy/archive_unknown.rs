@@ -1,12 +1,7 @@
 //! Unknown parts of an archive: a history and a restore name them, give the rest, and do not end with 0.
 
-use crate::archive::{Kept, file_of, moment};
+use crate::archive::{Kept, file_of, history_of, moment};
 use crate::program::{ends_with, output, succeeds, text};
-
-/// The arguments for the history of all entities of Orders.
-fn history_of(path: &std::path::Path) -> [&str; 7] {
-    ["history", "--from", text(path), "--table", "Orders", "--filter", "true"]
-}
 
 /// The kinds of the lines of a history, its exit status, and its messages.
 fn history(kept: &Kept, more: &[&str]) -> (Vec<String>, Option<i32>, String) {
@@ -272,19 +267,7 @@ fn a_history_shows_what_has_become_of_a_table() {
     let shown = of("Orders", &["--since", &early, "--until", &early]);
     assert!(shown.is_empty(), "{shown:?}");
     let path = kept.path();
-    succeeds(&[
-        "history",
-        "--from",
-        text(&path),
-        "--table",
-        "Orders",
-        "--filter",
-        "true",
-        "--since",
-        &early,
-        "--until",
-        &early,
-    ]);
+    succeeds(&[&history_of(&path)[..], &["--since", &early, "--until", &early]].concat());
 
     let listed = succeeds(&["archive", "--list", text(&path)]);
     for shown in [
