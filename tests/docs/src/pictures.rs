@@ -85,12 +85,14 @@ const STYLE: &str = r##"  <style>
     .ours { fill: #2f81f7; fill-opacity: 0.14; stroke: #2f81f7; stroke-width: 1.5; }
     .used { fill: #2f81f7; fill-opacity: 0.42; stroke: #2f81f7; stroke-width: 1.5; }
     .arrow, .later { stroke: #656d76; stroke-width: 1.5; fill: none; marker-end: url(#head); }
-    .later { stroke-dasharray: 5 4; }
+    .later, .moment { stroke-dasharray: 5 4; }
+    .moment { stroke: #cf222e; stroke-width: 1.5; }
     #head path { fill: #656d76; }
     @media (prefers-color-scheme: dark) {
       text { fill: #e6edf3; }
       .small { fill: #9198a1; }
       .box, .arrow, .later { stroke: #9198a1; }
+      .moment { stroke: #ff7b72; }
       #head path { fill: #9198a1; }
     }
   </style>
@@ -102,10 +104,56 @@ const STYLE: &str = r##"  <style>
 /// All pictures.
 pub fn all() -> Vec<Drawn> {
     vec![
+        ("archive", archive().svg()),
         ("change-feed", change_feed().svg()),
         ("scale-out", scale_out().svg()),
         ("standbys", standbys().svg()),
     ]
+}
+
+fn archive() -> Picture {
+    let mut picture = Picture::new(
+        "The parts of an archive",
+        "Along the time: bases of two tables, each with all entities of a table at one position of the log. Below them segments with the changes of all tables in the order \
+         of commits; the last one grows and ends with a mark. A moment needs the last base of each table before it and the segments between the base and the moment. The \
+         manifest names all files, tables and gaps.",
+        820,
+        330,
+    );
+    picture.rect("box", [10, 40, 120, 170], "PostgreSQL");
+    picture.text("word", 70, 100, "tables");
+    picture.text("word", 70, 170, "change feed");
+    picture.arrows("arrow", &["M100 95H196", "M113 181H196", "M200 222H800"]);
+    picture.text("small left", 204, 30, "bases: all entities of a table at one position of the log");
+    for (class, place, table) in [
+        ("ours", [200, 44, 110, 34], "Orders"),
+        ("used", [420, 44, 110, 34], "Orders"),
+        ("used", [200, 90, 110, 34], "Others"),
+    ] {
+        picture.rect(class, place, table);
+    }
+    picture.text("small left", 204, 156, "segments: the changes of all tables, in the order of commits");
+    for (class, left, width, number) in [("used", 200, 170, "1"), ("used", 370, 190, "2"), ("ours", 560, 170, "3")] {
+        picture.rect(class, [left, 164, width, 34], number);
+    }
+    picture.text("small left", 740, 186, "its mark");
+    picture.arrows("moment", &["M590 40V212"]);
+    picture.text("small left", 590, 30, "a moment");
+    picture.text("small", 778, 214, "time");
+    picture.text(
+        "small left",
+        204,
+        244,
+        "The moment needs the dark files, and the third segment up to the moment.",
+    );
+    picture.rect("box", [200, 262, 530, 62], "manifest");
+    picture.text(
+        "small",
+        465,
+        310,
+        "names each file with its length and digest, the tables with their names, and the gaps",
+    );
+    picture
 }
 
 fn change_feed() -> Picture {
