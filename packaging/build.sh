@@ -36,13 +36,6 @@ if [[ ${1:-} == emulator ]]; then
   want=emulator
   profile=tour
 fi
-# The names of wheels have the machine.
-bundled=yes
-if [[ $(uname -m) != x86_64 ]]; then
-  bundled=no
-  echo "The emulator's packages for Python and Node.js are made on x86_64 only; this machine is $(uname -m)."
-  [[ $want == packages ]] || exit 1
-fi
 step "What is needed"
 pgrx-config/setup.sh "$want"
 
@@ -120,11 +113,9 @@ else
     step "The extension for PostgreSQL $major"
     extension "$major" "$(pg_config_of "$major")" "$major"
   done
-  if [[ $bundled == yes ]]; then
-    postgresql
-    step "The extension for it"
-    extension 18 "$POSTGRESQL/bin/pg_config" bundle
-  fi
+  postgresql
+  step "The extension for it"
+  extension 18 "$POSTGRESQL/bin/pg_config" bundle
 fi
 
 if [[ $want == packages ]]; then
@@ -166,10 +157,8 @@ if [[ $want == packages ]]; then
       "$packages/table-service-extension-$major.tar"
   done
 fi
-if [[ $bundled == yes ]]; then
-  step "The wheel and the npm package"
-  packaging/bundle.sh
-fi
+step "The wheel and the npm package"
+packaging/bundle.sh
 step ""
 cd "$packages"
 rm -rf "$source"

@@ -4,14 +4,15 @@
 #
 # packaging/build.sh calls this in the source that it has unpacked, when it has built the program and the extension.
 # PROGRAMS is the directory of the program, and BUILD that of the extension; POSTGRESQL is the directory of the
-# emulator's; SOURCE_DATE_EPOCH is the time of all files.
+# emulator's; SOURCE_DATE_EPOCH is the time of all files. MACHINE is another machine that they were built for, and GLIBC
+# another oldest C library.
 set -euo pipefail
 
 packages=$(dirname "$BUILD")
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 # The names of wheels have the machine and the oldest C library that they run with.
-glibc=2.34
-machine=x86_64
+glibc=${GLIBC:-2.34}
+machine=${MACHINE:-$(uname -m)}
 postgresql=$POSTGRESQL
 die() {
   echo "bundle.sh: $*" >&2
@@ -33,7 +34,7 @@ cp -r "$postgresql/share/postgresql/." "$own/share/postgresql/"
 rm "$own"/share/postgresql/{errcodes.txt,pg_service.conf.sample}
 packaging/extension.sh "$BUILD/bundle" "$own/lib" "$own/share/extension"
 chmod 755 "$own/lib/table_service.so"
-find "$tree" -type f -perm -100 -exec strip --strip-unneeded {} +
+find "$tree" -type f -perm -100 -exec "$machine-linux-gnu-strip" --strip-unneeded {} +
 
 install -m 644 LICENSE "$own/licences/table_service"
 cat "$postgresql/COPYRIGHT" packaging/emulator/postgresql-parts.txt >"$own/licences/postgresql"
@@ -41,14 +42,14 @@ number=$("$own/bin/postgres" --version | grep -o '[0-9][0-9.]*' | head -n 1)
 python3 packaging/bill.py "$own/sbom.cdx.json" "$own/licences/crates" table_service_emulator table_service "postgresql=$number"
 
 # The names of the packages promise this C library.
-needed=$(find "$tree" -type f -perm -100 -exec objdump -T {} + | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
+needed=$(find "$tree" -type f -perm -100 -exec "$machine-linux-gnu-objdump" -T {} + | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
 [[ $(printf '%s\n' "GLIBC_$glibc" "$needed" | sort -V | tail -n 1) == "GLIBC_$glibc" ]] || die "the programs need $needed, later than $glibc"
-others=$(find "$tree" -type f -perm -100 -exec objdump -p {} + | awk '$1 == "NEEDED" {print $2}' | sort -u |
-  grep -Ev '^(libc|libm|libgcc_s|ld-linux-x86-64|libpq)\.so\.[0-9]+$' || true)
+others=$(find "$tree" -type f -perm -100 -exec "$machine-linux-gnu-objdump" -p {} + | awk '$1 == "NEEDED" {print $2}' | sort -u |
+  grep -Ev '^(libc|libm|libgcc_s|ld-linux-(x86-64|aarch64)|libpq)\.so\.[0-9]+$' || true)
 [[ -z $others ]] || die "the programs need libraries that systems may lack: $others"
 
 # --- The packages ---------------------------------------------------------------------------------------------------
 
 rm -f "$packages"/table_service_emulator-*.whl "$packages"/table-service-emulator-*.tgz
-python3 packaging/emulator/archives.py "$version" "manylinux_${glibc/./_}_$machine" "$tree" "$packages"
+python3 packaging/emulator/archives.py "$version" "$glibc" "$machine" "$tree" "$packages"
 rm -rf "$tree"

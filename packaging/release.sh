@@ -31,7 +31,10 @@ collect() {
     for file in "$machine"/*; do
       name=$(basename "$file")
       # The same for both machines, or of one machine alone.
-      case $name in *.tar) name=${name%.tar}-$version-$(basename "$machine").tar ;; esac
+      case $name in
+      *.tar) name=${name%.tar}-$version-$(basename "$machine").tar ;;
+      *.tgz) name=${name%.tgz}-$(basename "$machine").tgz ;;
+      esac
       [[ ! -e $to/$name ]] || cmp "$file" "$to/$name" || die "$name differs between machines"
       cp "$file" "$to/$name"
     done

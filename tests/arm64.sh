@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the extension, the gateway, the copy program and the emulator for arm64, and uses them under qemu with Debian
-# 13's PostgreSQL for arm64. Needs root.
+# 13's PostgreSQL for arm64. Makes the emulator's wheel and npm package for arm64, and uses the wheel. Needs root.
 #
 #   arm64.sh [FILE ...]    with these golden tests (default: some of each kind)
 #
@@ -19,6 +19,8 @@ project=$PWD
 golden=("$@")
 if ((${#golden[@]} == 0)); then golden=(batch change_feeds filters insert json keys merge operators pages property_indexes text_and_binary types); fi
 pgrx-config/setup.sh arm64
+# PostgreSQL for its packages is built here.
+pgrx-config/setup.sh emulator
 venv=$(tests/sdk/packages.sh python python tests/sdk/requirements.txt)
 own=$cache/arm64
 system=$own/system
@@ -73,8 +75,8 @@ fi
 
 say "The extension and the programs for arm64"
 cargo fetch --locked --quiet
-mkdir -p "$system"/{project,opt/cargo,target} "$own/target"
-# compile ARGUMENT...
+mkdir -p "$system"/{project,opt/cargo,opt/own,target} "$own/target"
+# compile PG_CONFIG ARGUMENT...
 compile() {
   # shellcheck disable=SC2016 # that shell expands it
   unshare --mount --pid --fork --kill-child bash -euc '
@@ -82,15 +84,16 @@ compile() {
     mount --bind "$2" "$system/project"
     mount --bind "$3" "$system/opt/cargo"
     mount --bind "$4" "$system/target"
+    mount --bind "$5" "$system/opt/own"
     mount --rbind /dev "$system/dev"
     mount -t proc proc "$system/proc"
     exec chroot "$system" env -i -C /project PATH=/usr/bin:/bin HOME=/root CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/target \
-      CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc PGRX_PG_CONFIG_PATH=/usr/lib/postgresql/17/bin/pg_config \
-      cargo build --offline --locked --profile tour --target aarch64-unknown-linux-gnu "${@:5}"' \
-    - "$system" "$project" "${CARGO_HOME:-$HOME/.cargo}" "$own/target" "$@"
+      CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc PGRX_PG_CONFIG_PATH="$6" \
+      cargo build --offline --locked --profile tour --target aarch64-unknown-linux-gnu "${@:7}"' \
+    - "$system" "$project" "${CARGO_HOME:-$HOME/.cargo}" "$own/target" "$own" "$@"
 }
-compile -p table_service --lib --no-default-features --features pg17
-compile -p table_service_gateway -p table_service_copy -p table_service_emulator
+compile /usr/lib/postgresql/17/bin/pg_config -p table_service --lib --no-default-features --features pg17
+compile "" -p table_service_gateway -p table_service_copy -p table_service_emulator
 
 mkdir -p "$own/root/usr"
 ln -sfn "$system/usr/lib" "$own/root/lib"
@@ -121,12 +124,23 @@ cargo xtask --pg 17 allocations --points 1 insert_entity execute_batch query_pag
 
 # --- The programs ---------------------------------------------------------------------------------------------------
 
+# session_of_emulator NAME ARGUMENT...
+session_of_emulator() {
+  begins emulator "$2" --port 0 --admin-port 0 "${@:3}"
+  until grep -q '^Connection string: ' "$work/emulator.log"; do sleep 0.2; done
+  same "$1" "[7, 8, 9]" "$(by_sdk "$(sed -n 's/^Connection string: //p' "$work/emulator.log")")"
+}
+all_end() {
+  kill "${programs[@]}"
+  wait "${programs[@]}" || die "a program ends with an error: $(cat "$work"/*.log)"
+  programs=()
+}
 say "The gateway, the copy program and the emulator"
-# begins NAME ARGUMENT...: starts a program, and waits for its line with an address.
+# begins NAME PROGRAM ARGUMENT...: starts a program, and waits for its line with an address.
 begins() {
   # Not the line of the program before: the next one empties its log some time after this.
   : >"$work/$1.log"
-  "$built/table-service-$1" "${@:2}" >"$work/$1.log" 2>&1 &
+  "${@:2}" >"$work/$1.log" 2>&1 &
   programs+=($!)
   until grep -q 'http://' "$work/$1.log"; do
     kill -0 $! 2>/dev/null || die "it does not start: $(<"$work/$1.log")"
@@ -148,20 +162,36 @@ for QEMU_PAGESIZE in 4096 16384 65536; do
   cluster start >/dev/null
   [[ $(sql "SELECT version()") == *" on aarch64-"* ]] || die "the server is not one for arm64"
   sql "CREATE EXTENSION table_service"
-  begins gateway --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --database-url "host=$work/cluster user=postgres dbname=postgres"
+  begins gateway "$built/table-service-gateway" --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --database-url "host=$work/cluster user=postgres dbname=postgres"
   endpoint=$(grep -o 'http://[0-9.:]*' "$work/gateway.log" | head -n 1)/devstoreaccount1
   connection="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=$endpoint;"
   same "pages of $QEMU_PAGESIZE bytes: a session of the SDK with the gateway" "[7, 8, 9]" "$(by_sdk "$connection")"
   FROM=$connection "$built/table-service-copy" --from env:FROM --to "$work/copy" --quiet
   same "pages of $QEMU_PAGESIZE bytes: a copy of the gateway's table" 11 "$(cat "$work"/copy/*.jsonl | wc -l)"
-  begins emulator --port 0 --admin-port 0 --postgres "$tree/bin"
-  until grep -q '^Connection string: ' "$work/emulator.log"; do sleep 0.2; done
-  connection=$(sed -n 's/^Connection string: //p' "$work/emulator.log")
-  same "pages of $QEMU_PAGESIZE bytes: a session of the SDK with the emulator" "[7, 8, 9]" "$(by_sdk "$connection")"
-  kill "${programs[@]}"
-  wait "${programs[@]}" || die "a program ends with an error: $(cat "$work"/*.log)"
-  programs=()
+  session_of_emulator "pages of $QEMU_PAGESIZE bytes: a session of the SDK with the emulator" \
+    "$built/table-service-emulator" --postgres "$tree/bin"
+  all_end
   cluster stop
   rm -r "$work/copy"
 done
+unset QEMU_PAGESIZE
+
+# --- The emulator's packages ----------------------------------------------------------------------------------------
+
+say "The emulator's wheel and npm package"
+# Programs of this PostgreSQL run while it is built, so for its configure this machine is one for arm64.
+POSTGRESQL=$(CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar build_alias=aarch64-linux-gnu packaging/postgresql.sh -O1)
+compile "/opt/own/${POSTGRESQL#"$own/"}/bin/pg_config" -p table_service --lib --no-default-features \
+  --features pg18,pgrx/no-schema-generation
+install -D -m 644 "$built/libtable_service.so" "$own/packages/build/bundle/table_service.so"
+# The programs are compiled for Debian 13's C library.
+PROGRAMS=$built BUILD=$own/packages/build POSTGRESQL=$POSTGRESQL SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) \
+  MACHINE=aarch64 GLIBC=2.41 packaging/bundle.sh
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --platform manylinux_2_41_aarch64 \
+  --target "$work/installed" "$own"/packages/table_service_emulator-*.whl
+session_of_emulator "a session of the SDK with the emulator of the wheel" "$work/installed/bin/table-service-emulator"
+all_end
+tar xzf "$own"/packages/table-service-emulator-*.tgz -C "$work"
+same "the npm package is for arm64" '"arm64"' "$(grep -A 1 '"cpu"' "$work/package/package.json" | tail -n 1 | tr -d ' ')"
+cmp "$work/package/bin/table-service-emulator" "$work/installed/bin/table-service-emulator"
 echo "Passed: arm64"

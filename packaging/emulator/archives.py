@@ -1,8 +1,9 @@
 """Makes the wheel and the npm package of the emulator. The same input gives the same bytes.
 
-usage: archives.py VERSION PLATFORM TREE DIRECTORY
+usage: archives.py VERSION GLIBC MACHINE TREE DIRECTORY
 
-TREE has bin and share of the emulator; the archives go into DIRECTORY. SOURCE_DATE_EPOCH is the time of all files.
+GLIBC is the oldest C library that the programs run with, and MACHINE is x86_64 or aarch64. TREE has bin and share of
+the emulator; the archives go into DIRECTORY. SOURCE_DATE_EPOCH is the time of all files.
 """
 
 import base64
@@ -18,7 +19,7 @@ import tarfile
 import time
 import zipfile
 
-version, platform, tree, directory = sys.argv[1:]
+version, glibc, machine, tree, directory = sys.argv[1:]
 tree, directory = pathlib.Path(tree), pathlib.Path(directory)
 here = pathlib.Path(__file__).parent
 seconds = int(os.environ["SOURCE_DATE_EPOCH"])
@@ -68,7 +69,7 @@ def wheel():
         (here / "README.md").read_text(encoding="utf-8"),
     ]
     entries[f"{info}/METADATA"] = ("\n".join(metadata).encode(), False)
-    tag = f"py3-none-{platform}"
+    tag = f"py3-none-manylinux_{glibc.replace('.', '_')}_{machine}"
     entries[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: table_service\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(), False)
     entries[f"{info}/entry_points.txt"] = (b"[pytest11]\ntable_service = table_service_emulator.pytest_plugin\n", False)
     record = io.StringIO()
@@ -91,7 +92,7 @@ def wheel():
 def npm():
     """Makes the npm package."""
     package = json.loads((here / "node/package.json").read_text(encoding="utf-8"))
-    package["version"] = version
+    package |= {"version": version, "cpu": [{"x86_64": "x64", "aarch64": "arm64"}[machine]]}
     entries = {"package.json": (json.dumps(package, indent=2).encode() + b"\n", False)}
     for path in files(here / "node"):
         entries.setdefault(str(path), ((here / "node" / path).read_bytes(), False))

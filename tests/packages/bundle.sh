@@ -14,6 +14,7 @@ project=$PWD
 # shellcheck source=tests/chroot.sh
 . tests/chroot.sh
 release=${1:-trixie}
+machine=$(uname -m)
 packages=$project/target/packages
 wheel=$(compgen -G "$packages/table_service_emulator-*.whl") || die "there is no wheel: make packages"
 npm=$(compgen -G "$packages/table-service-emulator-*.tgz") || die "there is no npm package: make packages"
@@ -57,7 +58,7 @@ cp "$wheel" "$system/packages/"
 cp tests/session.py packaging/emulator/tests/test_service.py "$system/tests/"
 python=$(inside "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
 "$venv/bin/pip" download --quiet --disable-pip-version-check --only-binary=:all: --python-version "$python" \
-  --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+  --platform "manylinux_2_28_$machine" --platform "manylinux_2_17_$machine" --platform "manylinux2014_$machine" \
   -d "$system/packages" "$(grep azure-data-tables tests/sdk/requirements.txt)" pytest pytest-xdist
 for program in gcc cargo psql postgres; do
   ! chroot "$system" sh -c "command -v $program" >/dev/null || die "the system has $program"
