@@ -124,7 +124,12 @@ fn archive() -> Picture {
     picture.text("word", 70, 100, "tables");
     picture.text("word", 70, 170, "change feed");
     picture.arrows("arrow", &["M100 95H196", "M113 181H196", "M200 222H800"]);
-    picture.text("small left", 204, 30, "bases: all entities of a table at one position of the log");
+    picture.text(
+        "small left",
+        204,
+        30,
+        "bases: all entities of a table at one position of the log",
+    );
     for (class, place, table) in [
         ("ours", [200, 44, 110, 34], "Orders"),
         ("used", [420, 44, 110, 34], "Orders"),
@@ -132,8 +137,17 @@ fn archive() -> Picture {
     ] {
         picture.rect(class, place, table);
     }
-    picture.text("small left", 204, 156, "segments: the changes of all tables, in the order of commits");
-    for (class, left, width, number) in [("used", 200, 170, "1"), ("used", 370, 190, "2"), ("ours", 560, 170, "3")] {
+    picture.text(
+        "small left",
+        204,
+        156,
+        "segments: the changes of all tables, in the order of commits",
+    );
+    for (class, left, width, number) in [
+        ("used", 200, 170, "1"),
+        ("used", 370, 190, "2"),
+        ("ours", 560, 170, "3"),
+    ] {
         picture.rect(class, [left, 164, width, 34], number);
     }
     picture.text("small left", 740, 186, "its mark");
