@@ -23,15 +23,10 @@ impl Spread {
         }
     }
 
-    /// Returns the three in one text, and behind it whether the middle meets a target.
-    pub fn text(self, decimals: usize, target: Option<f64>) -> String {
+    /// Returns the three in one text.
+    pub fn text(self, decimals: usize) -> String {
         let Spread { min, median, max } = self;
-        let verdict = match target {
-            Some(target) if median >= target => format!("   target {target}: met"),
-            Some(target) => format!("   target {target}: missed"),
-            None => String::new(),
-        };
-        format!("{min:.decimals$}/{median:.decimals$}/{max:.decimals$}{verdict}")
+        format!("{min:.decimals$}/{median:.decimals$}/{max:.decimals$}")
     }
 }
 
@@ -96,10 +91,7 @@ mod tests {
         let Spread { min, median, max } = Spread::of([3.0, 1.0, 2.0]);
         assert_eq!((min, median, max), (1.0, 2.0, 3.0));
         assert!(Spread::of([]).median.is_nan());
-        let text = |target| Spread::of([3.0, 1.0, 2.0]).text(1, target);
-        assert_eq!(text(None), "1.0/2.0/3.0");
-        assert_eq!(text(Some(2.0)), "1.0/2.0/3.0   target 2: met");
-        assert_eq!(text(Some(2.5)), "1.0/2.0/3.0   target 2.5: missed");
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]).text(1), "1.0/2.0/3.0");
     }
 
     #[test]

@@ -130,7 +130,7 @@ async fn follow(url: &str, client: &Client, archive: &Archive, seconds: u64) -> 
     let times = Spread::of(times);
     println!(
         "behind at 1000 writes a second: {} s   target 2: {}; {:.1} % of a processor   target 15; {} MiB",
-        times.text(2, None),
+        times.text(2),
         if times.max < 2.0 { "met" } else { "missed" },
         (following.processor_seconds()? - spent) / began.elapsed().as_secs_f64() * 100.0,
         following.peak_memory()?

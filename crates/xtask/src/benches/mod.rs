@@ -7,7 +7,6 @@ mod programs;
 mod server;
 mod stress;
 
-use self::programs::{UNDISTURBED, measure as measure_one};
 use crate::citus::postgres;
 use crate::environment::{Environment, Result};
 
@@ -29,12 +28,6 @@ pub enum Bench {
         #[command(flatten)]
         arguments: Arguments,
     },
-    /// Work by filter on 3 million entities, beside hand-written SQL
-    Bulk(Arguments),
-    /// Reads and writes of a table with an expiry beside one without
-    Expiry(Arguments),
-    /// What a change feed costs writers and readers, and the lag of copies that follow it
-    Feeds(Arguments),
     /// An archive: its first base, how far it is behind, its size, and a restore
     Archive(Arguments),
     /// The same queries with property indexes and without, where they gain nothing from them, in instructions (an hour; valgrind)
@@ -58,10 +51,7 @@ pub fn measure(pg: Option<u32>, bench: Option<Bench>) -> Result {
             gateway::gateway(environment, &gateway::Options::short())
         }
         Some(Bench::Compare { counted, arguments }) => programs::compare(environment, &arguments.arguments, counted),
-        Some(Bench::Bulk(of)) => measure_one(environment, "turns", &of.arguments, &UNDISTURBED, &["bulk"]),
-        Some(Bench::Expiry(of)) => measure_one(environment, "turns", &of.arguments, &UNDISTURBED, &["expiry"]),
-        Some(Bench::Feeds(of)) => programs::with_feeds(environment, "feeds", &of.arguments),
-        Some(Bench::Archive(of)) => programs::with_feeds(environment, "archive", &of.arguments),
+        Some(Bench::Archive(of)) => programs::archive(environment, &of.arguments),
         Some(Bench::Indexes(of)) => programs::indexes(environment, &of.arguments),
         Some(Bench::Stress(options)) => programs::stress(environment, &options),
         Some(Bench::Gateway(options)) => gateway::gateway(environment, &options),

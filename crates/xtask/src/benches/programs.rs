@@ -10,7 +10,7 @@ use crate::temporary::Server;
 /// Checkpoints would count for whichever side is measured while they run.
 const SETTINGS: [&str; 2] = ["max_wal_size=8GB", "checkpoint_timeout=30min"];
 /// And so would autovacuum. The table is in memory.
-pub const UNDISTURBED: [&str; 4] = [
+const UNDISTURBED: [&str; 4] = [
     "max_wal_size=8GB",
     "checkpoint_timeout=30min",
     "autovacuum=off",
@@ -56,16 +56,20 @@ pub fn compare(environment: &Environment, arguments: &[String], counted: bool) -
     Ok(())
 }
 
-/// A program that measures change feeds and their followers.
-pub fn with_feeds(environment: &Environment, name: &'static str, arguments: &[String]) -> Result {
+/// An archive, by the program that keeps it.
+pub fn archive(environment: &Environment, arguments: &[String]) -> Result {
     run(&mut environment.cargo(["build", "--release", "-p", "table_service_copy", "--quiet"]))?;
     let copy = environment
         .target()
         .join("release/table-service-copy")
         .display()
         .to_string();
-    let settings = with(&UNDISTURBED, &["wal_level=logical"]);
-    measure(environment, name, arguments, &settings, &["--copy", &copy])
+    let Some(program) = Program::build(environment, "archive", arguments)? else {
+        return Ok(());
+    };
+    let _awake = program.postgres.stay_awake()?;
+    let server = program.postgres.start(&with(&UNDISTURBED, &["wal_level=logical"]))?;
+    program.run(&server, &["--copy", &copy])
 }
 
 /// One partition under load, on a server of the user's or on a new one.
@@ -93,21 +97,6 @@ pub fn indexes(environment: &Environment, arguments: &[String]) -> Result {
         }
     }
     Ok(())
-}
-
-/// One program on one server.
-pub fn measure(
-    environment: &Environment,
-    name: &'static str,
-    arguments: &[String],
-    settings: &[&str],
-    options: &[&str],
-) -> Result {
-    let Some(program) = Program::build(environment, name, arguments)? else {
-        return Ok(());
-    };
-    let _awake = program.postgres.stay_awake()?;
-    program.run(&program.postgres.start(settings)?, options)
 }
 
 struct Program<'a> {
