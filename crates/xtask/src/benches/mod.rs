@@ -1,7 +1,6 @@
 //! Measurements, in release mode.
 
 mod citus;
-mod copies;
 mod gateway;
 mod programs;
 mod server;
@@ -36,8 +35,6 @@ pub enum Bench {
     Stress(stress::Options),
     /// The gateway over HTTP, beside azurite
     Gateway(gateway::Options),
-    /// Copies, beside COPY of psql, and over REST
-    Copy(copies::Options),
     /// Distributed tables on a Citus cluster of three servers, beside a plain server
     Citus(citus::Options),
 }
@@ -55,7 +52,6 @@ pub fn measure(pg: Option<u32>, bench: Option<Bench>) -> Result {
         Some(Bench::Indexes(of)) => programs::indexes(environment, &of.arguments),
         Some(Bench::Stress(options)) => programs::stress(environment, &options),
         Some(Bench::Gateway(options)) => gateway::gateway(environment, &options),
-        Some(Bench::Copy(options)) => copies::copies(environment, &options),
         Some(Bench::Citus(options)) => citus::citus(&Environment::load(postgres(pg), false)?, &options),
     }
 }
