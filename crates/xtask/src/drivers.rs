@@ -103,10 +103,10 @@ struct Program<'p> {
     language: &'p str,
     /// `small` or `large`: which directory of `tests/drivers` names its packages.
     size: &'p str,
-    source: String,
+    source: &'p str,
     /// For Prisma, which makes its client of it.
-    schema: Option<String>,
-    shown: String,
+    schema: Option<&'p str>,
+    shown: &'p str,
 }
 
 impl Program<'_> {
@@ -134,17 +134,17 @@ impl Program<'_> {
             "python" => {
                 let python = python(environment, &cached, &format!("{packages}/requirements.txt"))?;
                 let mut program = environment.command(python);
-                program.arg(write("program.py", &self.source)?);
+                program.arg(write("program.py", self.source)?);
                 Ok(program)
             }
             "js" => {
                 let modules = javascript(environment, &cached, &packages)?;
-                if let Some(schema) = &self.schema {
+                if let Some(schema) = self.schema {
                     write("schema.prisma", schema)?;
                     make_prisma_client(node(environment, &modules)?.current_dir(directory), &modules, directory)?;
                 }
                 let mut program = node(environment, &modules)?;
-                program.arg(write("program.js", &self.source)?);
+                program.arg(write("program.js", self.source)?);
                 Ok(program)
             }
             _ => {
@@ -156,7 +156,7 @@ impl Program<'_> {
                 run(&mut fetch)?;
                 let mut program = environment.command("java");
                 program.args(["-cp", "jdbc/usr/share/java/postgresql.jar"]);
-                program.arg(write("Employees.java", &self.source)?);
+                program.arg(write("Employees.java", self.source)?);
                 program.arg(format!("jdbc:postgresql://localhost:{port}/{DATABASE}?user=postgres"));
                 Ok(program)
             }
@@ -179,68 +179,39 @@ fn make_prisma_client(node: &mut Command, modules: &Path, directory: &Path) -> R
 
 /// Returns the programs of a page that run. The output of each is in the block `text` behind it.
 fn programs<'p>(page: &'p str, text: &'p str) -> Result<Vec<Program<'p>>> {
-    let mut programs = Vec::new();
-    let (mut section, mut schema) = ("", None);
-    let mut blocks = Blocks(text.lines());
-    while let Some(part) = blocks.next() {
-        let (info, source) = match part {
-            Part::Heading(heading) => {
-                section = heading;
+    let (mut programs, mut schema) = (Vec::new(), None);
+    for section in text.split("\n## ") {
+        // The text behind the fence, and the content.
+        let block = |block: &'p str| block.split_once('\n').unwrap_or((block, ""));
+        let mut blocks = section.split("\n```").skip(1).step_by(2).map(block);
+        let section = section.lines().next().unwrap_or_default();
+        while let Some((info, source)) = blocks.next() {
+            let (language, mark) = info.split_once(' ').unwrap_or((info, "small"));
+            if language == "prisma" {
+                schema = Some(source);
                 continue;
             }
-            Part::Block(info, source) => (info, source),
-        };
-        let (language, mark) = info.split_once(' ').unwrap_or((info, "small"));
-        if language == "prisma" {
-            schema = Some(source);
-            continue;
+            if !LANGUAGES.contains(&language) || mark == "untested" {
+                continue;
+            }
+            let Some(("text", shown)) = blocks.next() else {
+                bail!("{page}, {section}: a {language} program has no block `text` behind it");
+            };
+            if !["small", "large"].contains(&mark) {
+                bail!("{page}, {section}: `{mark}` is no mark of a program");
+            }
+            programs.push(Program {
+                page,
+                section,
+                language,
+                size: mark,
+                source,
+                schema: schema.take(),
+                shown,
+            });
         }
-        if !LANGUAGES.contains(&language) || mark == "untested" {
-            continue;
-        }
-        let Some(Part::Block("text", shown)) = blocks.next() else {
-            bail!("{page}, {section}: a {language} program has no block `text` behind it");
-        };
-        if !["small", "large"].contains(&mark) {
-            bail!("{page}, {section}: `{mark}` is no mark of a program");
-        }
-        programs.push(Program {
-            page,
-            section,
-            language,
-            size: mark,
-            source,
-            schema: schema.take(),
-            shown,
-        });
     }
     Ok(programs)
-}
-
-/// The headings and the fenced blocks of a page.
-struct Blocks<'p>(std::str::Lines<'p>);
-
-enum Part<'p> {
-    Heading(&'p str),
-    /// The text behind the fence, and the content.
-    Block(&'p str, String),
-}
-
-impl<'p> Iterator for Blocks<'p> {
-    type Item = Part<'p>;
-
-    fn next(&mut self) -> Option<Part<'p>> {
-        loop {
-            let line = self.0.next()?;
-            if let Some(heading) = line.strip_prefix("## ") {
-                return Some(Part::Heading(heading));
-            }
-            if let Some(info) = line.strip_prefix("```") {
-                let content = self.0.by_ref().take_while(|line| *line != "```");
-                return Some(Part::Block(info, content.flat_map(|line| [line, "\n"]).collect()));
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -249,18 +220,18 @@ mod tests {
 
     #[test]
     fn what_a_program_prints_stands_in_the_next_block() {
-        let page = "## A\n```sh\nx\n```\n```js\none\n```\nprints\n```text\ntwo\n```\n## B\n```prisma\np\n```\n```js large\nthree\n\n```\n```text\n```\n\
+        let page = "\n## A\n```sh\nx\n```\n```js\none\n```\nprints\n```text\ntwo\n```\n## B\n```prisma\np\n```\n```js large\nthree\n\n```\n```text\n```\n\
             ```java untested\nfour\n```\n";
         let found = programs("page", page).unwrap();
         let [a, b] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((a.section, a.language, a.size), ("A", "js", "small"));
-        assert_eq!((a.source.as_str(), a.shown.as_str()), ("one\n", "two\n"));
-        assert_eq!((b.section, b.size, b.source.as_str()), ("B", "large", "three\n\n"));
-        assert_eq!((a.schema.as_deref(), b.schema.as_deref()), (None, Some("p\n")));
+        assert_eq!((a.source, a.shown), ("one", "two"));
+        assert_eq!((b.section, b.size, b.source), ("B", "large", "three\n"));
+        assert_eq!((a.schema, b.schema), (None, Some("p")));
         for wrong in [
-            "```js\none\n```\n",
-            "```js\none\n```\n```sh\n```\n",
-            "```python huge\none\n```\n```text\n```\n",
+            "\n```js\none\n```\n",
+            "\n```js\none\n```\n```sh\n```\n",
+            "\n```python huge\none\n```\n```text\n```\n",
         ] {
             assert!(programs("page", wrong).is_err(), "{wrong}");
         }
