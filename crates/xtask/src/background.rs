@@ -66,11 +66,20 @@ impl Background {
     }
 }
 
-/// Waits until a gateway listens, and returns its address: host and port.
-pub fn address_of_gateway(gateway: &mut Background) -> Result<String> {
+/// The command line of a gateway for the nodes of a database, on free ports.
+pub fn command_line_of_gateway(database_urls: &[String]) -> Vec<&str> {
+    let mut words = vec!["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    words.extend(database_urls.iter().flat_map(|url| ["--database-url", url]));
+    words
+}
+
+/// Starts a gateway, and waits until it listens. Returns it with its address: host and port.
+pub fn start_gateway(command: &mut Command, directory: &Path, name: &str) -> Result<(Background, String)> {
+    let mut gateway = Background::start(command, directory, name)?;
     let listens = gateway.wait_for_line("listening on ")?;
     let address = listens.split(',').next().unwrap_or_default();
-    Ok(address.rsplit('/').next().unwrap_or_default().to_owned())
+    let address = address.rsplit('/').next().unwrap_or_default().to_owned();
+    Ok((gateway, address))
 }
 
 impl Drop for Background {

@@ -86,11 +86,13 @@ impl Environment {
         self.variables.push((name.into(), value.into()));
     }
 
-    /// Returns the environment with another variable.
-    pub fn with(&self, name: &str, value: impl Into<OsString>) -> Environment {
+    /// Copies the private PostgreSQL of a major into a new directory. Returns the environment for the copy.
+    pub fn with_own_postgres(&self, pg: u32, tree: &Path) -> Result<Environment> {
+        let original = self.cache.join(format!("pg{pg}"));
+        run(self.command("cp").arg("-a").arg(original).arg(tree))?;
         let mut other = self.clone();
-        other.set(name, value);
-        other
+        other.set("PG_CONFIG", tree.join("bin/pg_config"));
+        Ok(other)
     }
 
     /// The path with another directory before the others.

@@ -212,13 +212,7 @@ impl Workshop {
         let source = work.directory.join("source");
         copy_project(&environment, &source)?;
         if with_postgres {
-            let (theirs, ours) = (
-                environment.cache.join(format!("pg{}", environment.pg)),
-                work.directory.join("pg"),
-            );
-            run(environment.command("cp").arg("-a").args([&theirs, &ours]))?;
-            environment.set("PGBIN", ours.join("bin"));
-            environment.set("PG_CONFIG", ours.join("bin/pg_config"));
+            environment = environment.with_own_postgres(environment.pg, &work.directory.join("pg"))?;
         }
         Ok(Workshop {
             environment,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::background::{Background, address_of_gateway};
+use crate::background::{Background, command_line_of_gateway, start_gateway};
 use crate::environment::{Environment, Result, names, root};
 use crate::logs::show_lines;
 use crate::pgbouncer;
@@ -75,16 +75,13 @@ impl<'e> Service<'e> {
 
     /// The command line of a gateway of this database on free ports.
     pub fn command_line(&self) -> Vec<&str> {
-        let mut words = vec!["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
-        words.extend(self.database_urls.iter().flat_map(|url| ["--database-url", url]));
-        words
+        command_line_of_gateway(&self.database_urls)
     }
 
     /// Starts a gateway, which has a log of this name. Returns its address.
     pub fn start_gateway(&mut self, name: &str, options: &[&str]) -> Result<String> {
         let mut command = self.environment.command(&self.gateway);
-        let mut gateway = Background::start(command.args(self.command_line()).args(options), &self.directory, name)?;
-        let address = address_of_gateway(&mut gateway)?;
+        let (gateway, address) = start_gateway(command.args(self.command_line()).args(options), &self.directory, name)?;
         self.gateways.push(gateway);
         Ok(address)
     }

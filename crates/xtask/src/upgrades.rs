@@ -178,9 +178,7 @@ impl Upgrades<'_> {
     fn postgres_with(&self, release: &str, pg: u32) -> Result<Environment> {
         let built = self.built(release, pg)?;
         let tree = self.work.join(format!("postgresql-{pg}-{release}"));
-        let original = self.environment.cache.join(format!("pg{pg}"));
-        run(self.environment.command("cp").arg("-a").arg(original).arg(&tree))?;
-        let environment = self.environment.with("PG_CONFIG", tree.join("bin/pg_config"));
+        let environment = self.environment.with_own_postgres(pg, &tree)?;
         let (libraries, extensions) = directories(&environment)?;
         for file in files_of_the_extension(&libraries, &extensions)? {
             fs_err::remove_file(&file)?;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::background::{Background, address_of_gateway};
+use crate::background::{Background, command_line_of_gateway, start_gateway};
 use crate::environment::{Environment, Result, output, processors, run, text};
 use crate::temporary::{Server, TemporaryDirectory};
 
@@ -32,12 +32,10 @@ impl Postgres {
         let work = TemporaryDirectory::new(&mut environment, None)?;
         // A path of its own, and always the same one: with another `pg_config` cargo builds all of pgrx anew.
         let tree = environment.cache.join(format!("bench-pg{}", environment.pg));
-        let original = environment.cache.join(format!("pg{}", environment.pg));
         if tree.exists() {
             fs_err::remove_dir_all(&tree)?;
         }
-        run(environment.command("cp").arg("-a").arg(original).arg(&tree))?;
-        environment.set("PG_CONFIG", tree.join("bin/pg_config"));
+        let environment = environment.with_own_postgres(environment.pg, &tree)?;
         let install = "pgrx-config/install.sh \"$PG_CONFIG\" >\"$0\" 2>&1 || { cat \"$0\" >&2; exit 1; }";
         run(environment
             .command("bash")
@@ -62,18 +60,10 @@ impl Postgres {
     pub fn start_gateway(&self, name: &str, database_urls: &[String]) -> Result<(Background, String)> {
         let program = self.environment.target().join("release/table-service-gateway");
         let mut gateway = self.environment.command(program);
-        gateway.args([
-            "--listen",
-            "127.0.0.1:0",
-            "--admin-listen",
-            "127.0.0.1:0",
-            "--log",
-            "warn",
-        ]);
-        gateway.args(database_urls.iter().flat_map(|url| ["--database-url", url]));
-        let mut gateway = Background::start(&mut gateway, self.directory(), name)?;
-        let address = address_of_gateway(&mut gateway)?;
-        Ok((gateway, address))
+        gateway
+            .args(command_line_of_gateway(database_urls))
+            .args(["--log", "warn"]);
+        start_gateway(&mut gateway, self.directory(), name)
     }
 
     /// Runs a script of pgbench with prepared statements, and returns its transactions a second. Its variable `n` begins with
