@@ -150,7 +150,7 @@ if [[ $want == packages ]]; then
     step "The image of the extension for PostgreSQL $major"
     tree=$BUILD/image-$major
     rm -rf "$tree"
-    packaging/extension.sh "$BUILD/$major" "$tree/lib" "$tree/share/extension"
+    packaging/extension.sh "$BUILD/$major/table_service.so" "$tree/lib" "$tree/share/extension"
     strip --strip-unneeded "$tree/lib/table_service.so"
     install -D -m 644 -t "$tree/licenses" LICENSE "$BUILD/licences/table_service" "$BUILD/sbom/table_service.cdx.json"
     python3 packaging/extension_image.py "table-service-extension:$version-$major" "$(dpkg --print-architecture)" "$tree" \

@@ -32,7 +32,7 @@ install -m 755 "$(realpath "$postgresql/lib/libpq.so.5")" "$own/lib/libpq.so.5"
 install -m 755 "$postgresql"/lib/postgresql/{plpgsql,dict_snowball,pgoutput}.so "$own/lib/postgresql/"
 cp -r "$postgresql/share/postgresql/." "$own/share/postgresql/"
 rm "$own"/share/postgresql/{errcodes.txt,pg_service.conf.sample}
-packaging/extension.sh "$BUILD/bundle" "$own/lib" "$own/share/extension"
+packaging/extension.sh "$BUILD/bundle/table_service.so" "$own/lib" "$own/share/extension"
 chmod 755 "$own/lib/table_service.so"
 find "$tree" -type f -perm -100 -exec "$machine-linux-gnu-strip" --strip-unneeded {} +
 

@@ -37,12 +37,6 @@ as_root=()
 for directory in "$libraries" "$extensions"; do
   [[ -w $directory || $EUID -eq 0 ]] || as_root=(sudo)
 done
-release=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
-sed "s/@CARGO_VERSION@/$release/" table_service.control | "${as_root[@]}" install -m 644 /dev/stdin "$extensions/table_service.control"
-"${as_root[@]}" install -m 644 sql/install.sql "$extensions/table_service--$release.sql"
-"${as_root[@]}" install -m 644 sql/table_service--*--*.sql "$extensions/"
-# Under another name first: servers may have the old library open.
 built=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}
-"${as_root[@]}" install -m 755 "$built/libtable_service.so" "$libraries/table_service.so.new"
-"${as_root[@]}" mv "$libraries/table_service.so.new" "$libraries/table_service.so"
+"${as_root[@]}" packaging/extension.sh "$built/libtable_service.so" "$libraries" "$extensions"
 echo "Installed. In a database of that server: CREATE EXTENSION table_service;"

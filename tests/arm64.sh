@@ -111,8 +111,7 @@ mkdir -p "$tree"/{lib,share}/postgresql
 cp -r "$system/usr/lib/postgresql/17" "$tree/lib/postgresql/"
 cp -r "$system/usr/share/postgresql/17" "$tree/share/postgresql/"
 ln -s lib/postgresql/17/bin "$tree/bin"
-cp "$built/libtable_service.so" "$built/table_service.so"
-packaging/extension.sh "$built" "$tree/lib/postgresql/17/lib" "$tree/share/postgresql/17/extension"
+packaging/extension.sh "$built/libtable_service.so" "$tree/lib/postgresql/17/lib" "$tree/share/postgresql/17/extension"
 echo "unpacked: $("$tree/bin/pg_config" --version)" >"$tree/.complete"
 ln -sfn "$cache/cargo-pgrx-$cargo_pgrx_version" "$own/cargo-pgrx-$cargo_pgrx_version"
 
