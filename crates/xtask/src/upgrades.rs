@@ -180,9 +180,8 @@ impl Upgrades<'_> {
         let tree = self.work.join(format!("postgresql-{pg}-{release}"));
         let environment = self.environment.with_own_postgres(pg, &tree)?;
         let (libraries, extensions) = directories(&environment)?;
-        for file in files_of_the_extension(&libraries, &extensions)? {
-            fs_err::remove_file(&file)?;
-        }
+        let mut remove = environment.command("sh");
+        run(remove.args(["-c", "rm -f \"$0\"/table_service[.-]*"]).arg(&extensions))?;
         let copy = |name: &str, to: &Path| fs_err::copy(built.join(name), to.join(name));
         copy("table_service.so", &libraries)?;
         copy(&format!("table_service--{release}.sql"), &extensions)?;
@@ -201,21 +200,13 @@ impl Upgrades<'_> {
 
     /// The files of this checkout over those of a release, as a package does it.
     fn replace_files(&self, old: &Environment) -> Result {
-        let (libraries, extensions) = directories(self.environment)?;
-        let (old_libraries, old_extensions) = directories(old)?;
-        for file in files_of_the_extension(&libraries, &extensions)? {
-            let to = if file.starts_with(&libraries) {
-                &old_libraries
-            } else {
-                &old_extensions
-            };
-            let to = to.join(file.file_name().unwrap_or_default());
-            // In place, it would change under a session that has it open.
-            let beside = to.with_extension("new");
-            fs_err::copy(&file, &beside)?;
-            fs_err::rename(&beside, &to)?;
-        }
-        Ok(())
+        let library = self
+            .environment
+            .directory_of_postgres("--pkglibdir")?
+            .join("table_service.so");
+        let (libraries, extensions) = directories(old)?;
+        let mut replace = self.environment.command("packaging/extension.sh");
+        run(replace.args([library, libraries, extensions]))
     }
 
     fn restores(&self, server: &Server, before: &str) -> Result {
@@ -245,20 +236,9 @@ impl Upgrades<'_> {
 
     fn unpack(&self, commit: &str, directory: &Path) -> Result {
         fs_err::create_dir(directory)?;
-        let tar = directory.join("source.tar");
-        run(self
-            .environment
-            .command("git")
-            .args(["archive", "-o"])
-            .arg(&tar)
-            .arg(commit))?;
-        run(self
-            .environment
-            .command("tar")
-            .arg("-xf")
-            .arg(&tar)
-            .arg("-C")
-            .arg(directory))
+        let mut unpack = self.environment.command("bash");
+        unpack.args(["-o", "pipefail", "-c", "git archive \"$0\" | tar x -C \"$1\"", commit]);
+        run(unpack.arg(directory))
     }
 
     /// A gateway works with a database, by an SDK that knows neither, in the gateway's test programs.
@@ -609,20 +589,6 @@ fn catalog(server: &Server) -> Result<String> {
 fn directories(environment: &Environment) -> Result<(PathBuf, PathBuf)> {
     let extensions = environment.directory_of_postgres("--sharedir")?.join("extension");
     Ok((environment.directory_of_postgres("--pkglibdir")?, extensions))
-}
-
-/// The library, the control file and the scripts.
-fn files_of_the_extension(libraries: &Path, extensions: &Path) -> Result<Vec<PathBuf>> {
-    let library = libraries.join("table_service.so");
-    let mut files: Vec<PathBuf> = library.exists().then_some(library).into_iter().collect();
-    for entry in fs_err::read_dir(extensions)? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with("table_service.") || name.starts_with("table_service-") {
-            files.push(path);
-        }
-    }
-    Ok(files)
 }
 
 fn headline(text: &str) {
