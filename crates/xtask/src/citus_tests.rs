@@ -138,7 +138,7 @@ struct Tests<'r> {
 
 impl Tests<'_> {
     fn golden(&self) -> Result {
-        let ended = self.own(GOLDEN, "golden", "sql", "sql");
+        let ended = self.own(GOLDEN, "golden");
         let results = results("golden").join("results");
         for test in names(&results, "out").unwrap_or_default() {
             if show_lines(&results.join(format!("{test}.out")), &["XX000"])? {
@@ -149,9 +149,9 @@ impl Tests<'_> {
     }
 
     /// Runs the tests of tests/citus of one kind.
-    fn own(&self, suite: Suite, name: &str, files: &str, ending: &str) -> Result {
+    fn own(&self, suite: Suite, name: &str) -> Result {
         let input = root().join("tests/citus");
-        let tests = self.chosen(names(&input.join(files), ending)?);
+        let tests = self.chosen(names(&input.join(suite.files), suite.ending)?);
         let (accept, expected) = (self.options.accept, input.join("expected"));
         if accept {
             regress::touch(&expected, &tests)?;
@@ -171,7 +171,7 @@ impl Tests<'_> {
         let listed = self.listed("same_isolation")?;
         self.cluster.while_testing_sessions(&self.node, || {
             let same = self.regress(ISOLATION, "isolation", "isolation", &listed);
-            let own = self.own(ISOLATION, "own_isolation", "specs", "spec");
+            let own = self.own(ISOLATION, "own_isolation");
             all([same, own].into_iter())
         })?
     }

@@ -15,8 +15,9 @@ pub struct Suite {
     /// Of the tests' directory, and of the one in `target` for results.
     pub name: &'static str,
     driver: &'static str,
-    files: &'static str,
-    ending: &'static str,
+    /// The directory of its tests, and the ending of their names.
+    pub files: &'static str,
+    pub ending: &'static str,
 }
 
 pub const GOLDEN: Suite = Suite {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::environment::{Environment, Result, run, text};
+use crate::environment::{Environment, Result, root, text};
 
 /// A directory in /tmp, and the servers in it.
 pub struct TemporaryDirectory {
@@ -25,10 +25,7 @@ impl TemporaryDirectory {
     pub fn new(environment: &mut Environment, lock: Option<File>) -> Result<TemporaryDirectory> {
         let directory = free_directory()?;
         environment.set("TABLE_SERVICE_CLUSTERS", &directory);
-        environment.set(
-            "TABLE_SERVICE_CLUSTER_SCRIPT",
-            crate::environment::root().join("pgrx-config/cluster.sh"),
-        );
+        environment.set("TABLE_SERVICE_CLUSTER_SCRIPT", script());
         // This program, even if it has been built again by now. It notices the end of this process by the end of its input. In a
         // process group of its own, no Ctrl-C hits it.
         let mut cleaner = environment.command("/proc/self/exe");
@@ -198,8 +195,7 @@ impl<'e> Server<'e> {
 
     /// Stops it, and leaves its directory.
     pub fn stop_and_keep(&self) -> Result {
-        let mut command = self.environment.command(script());
-        run(command.arg("stop").arg(&self.directory).env("KEEP", "1"))
+        self.script("stop", &[], Some(("KEEP", "1")))
     }
 
     /// Starts it once more, and counts the instructions of each statement in a file of its directory (see `cluster.sh`).
@@ -235,5 +231,5 @@ impl Drop for Server<'_> {
 }
 
 fn script() -> PathBuf {
-    crate::environment::root().join("pgrx-config/cluster.sh")
+    root().join("pgrx-config/cluster.sh")
 }
