@@ -3,18 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::Error;
-
-/// The work of one client, which it does again and again.
-pub trait Worker {
-    /// Does it once.
-    ///
-    /// # Errors
-    /// An error of the server. It ends the measurement.
-    fn step(&mut self) -> impl Future<Output = Result<(), Error>> + Send;
-}
+use crate::operation::OperationWorker;
 
 /// Lets all workers work at once for a time. Returns the steps in a second. The last ones may end later, and their time counts.
-pub async fn rate<W: Worker + Send + 'static>(workers: &mut Vec<W>, time: Duration) -> Result<f64, Error> {
+pub async fn rate(workers: &mut Vec<OperationWorker>, time: Duration) -> Result<f64, Error> {
     let mut running = tokio::task::JoinSet::new();
     let start = Instant::now();
     for mut worker in workers.drain(..) {

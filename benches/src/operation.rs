@@ -15,7 +15,6 @@ use tokio_postgres::{Client, Statement};
 use crate::Error;
 use crate::data::{Data, new_key, properties};
 use crate::instructions::Instructions;
-use crate::load::Worker;
 use crate::session::{Text, connect};
 
 /// The table: ours or the hand-written one.
@@ -468,10 +467,12 @@ impl OperationWorker {
             Side::HandWritten => self.rows(&[&partition_key, &row_key], expected).await,
         }
     }
-}
 
-impl Worker for OperationWorker {
-    async fn step(&mut self) -> Result<(), Error> {
+    /// Does it once.
+    ///
+    /// # Errors
+    /// An error of the server. It ends the measurement.
+    pub async fn step(&mut self) -> Result<(), Error> {
         match self.operation {
             Operation::Get => {
                 let (partition_key, row_key) = self.data.keys(self.data.any(&mut self.random));

@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use serde_json::json;
 use table_service_benches::Error;
 use table_service_benches::data::{Data, HAND_WRITTEN, PARTITIONS};
-use table_service_benches::load::{Worker, rate};
+use table_service_benches::load::rate;
 use table_service_benches::operation::{Operation, OperationWorker, Side};
 use table_service_benches::report::{Comparison, Spread};
 use table_service_benches::session::connect;
