@@ -151,13 +151,6 @@ has_cargo_pgrx() { [[ $(cargo-pgrx pgrx --version 2>/dev/null) == "cargo-pgrx $c
 
 has_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 
-# Only the tests with the SDKs need these. A Node.js that is too old can fetch a newer one.
-missing_runtimes() {
-  has_venv || echo python3-venv
-  has node || echo nodejs
-  need npm
-}
-
 # Also for the PostgreSQL that the emulator brings along, which is built from Debian's source.
 missing_tools_of_packages() {
   need git python3 bison flex perl bzip2
@@ -171,25 +164,24 @@ missing_tools_of_packages() {
 }
 
 missing_packages() {
-  if [[ $want == sdks ]]; then
-    missing_runtimes
-    return
-  fi
-  if [[ $want == browser ]]; then
+  case $want in
+  sdks | browser) # A Node.js that is too old can fetch a newer one.
     has node || echo nodejs
-    need npm chromium
+    need npm
+    if [[ $want == browser ]]; then need chromium; else has_venv || echo python3-venv; fi
     return
-  fi
-  if [[ $want == images ]]; then
+    ;;
+  images)
     need mmdebstrap buildah
     return
-  fi
-  if [[ $want == arm64 ]]; then
+    ;;
+  arm64)
     need mmdebstrap
     has qemu-aarch64-static || echo qemu-user-static
     has aarch64-linux-gnu-gcc || printf '%s\n' gcc-aarch64-linux-gnu libc6-dev-arm64-cross
     return
-  fi
+    ;;
+  esac
   has cc || echo gcc
   { has_header stdlib.h && { ! has cc || compiles; }; } || echo libc6-dev
   if [[ $cargo_pgrx_is_used == yes || $want == rust ]]; then need git; fi # the tests try patches
