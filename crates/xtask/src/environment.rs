@@ -1,5 +1,6 @@
 //! The environment of all commands, and how they are run.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -16,7 +17,7 @@ pub type Result<T = ()> = anyhow::Result<T>;
 /// The environment that `pgrx-config/env.sh` makes of the caller's, for one PostgreSQL.
 #[derive(Clone)]
 pub struct Environment {
-    variables: Vec<(OsString, OsString)>,
+    variables: BTreeMap<OsString, OsString>,
     /// The PostgreSQL major.
     pub pg: u32,
     /// Where tools and PostgreSQL installations are kept.
@@ -82,8 +83,7 @@ impl Environment {
 
     /// Sets a variable for all commands from now on.
     pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
-        self.variables.retain(|(other, _)| other != name);
-        self.variables.push((name.into(), value.into()));
+        self.variables.insert(name.into(), value.into());
     }
 
     /// Copies the private PostgreSQL of a major into a new directory. Returns the environment for the copy.
@@ -104,19 +104,13 @@ impl Environment {
 
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
-        self.variables
-            .iter()
-            .find(|(other, _)| other == name)
-            .map(|(_, value)| value.as_os_str())
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
     /// A command in this environment, from the root of the repository.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
-        command
-            .env_clear()
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .current_dir(root());
+        command.env_clear().envs(&self.variables).current_dir(root());
         command
     }
 
