@@ -22,12 +22,6 @@ impl Spread {
             max: at(figures.len().saturating_sub(1)),
         }
     }
-
-    /// Returns the three in one text.
-    pub fn text(self, decimals: usize) -> String {
-        let Spread { min, median, max } = self;
-        format!("{min:.decimals$}/{median:.decimals$}/{max:.decimals$}")
-    }
 }
 
 /// One line of the table that sets our side beside the hand-written.
@@ -91,7 +85,6 @@ mod tests {
         let Spread { min, median, max } = Spread::of([3.0, 1.0, 2.0]);
         assert_eq!((min, median, max), (1.0, 2.0, 3.0));
         assert!(Spread::of([]).median.is_nan());
-        assert_eq!(Spread::of([3.0, 1.0, 2.0]).text(1), "1.0/2.0/3.0");
     }
 
     #[test]

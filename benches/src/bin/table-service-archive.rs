@@ -127,11 +127,10 @@ async fn follow(url: &str, client: &Client, archive: &Archive, seconds: u64) -> 
         times.push(marked.elapsed().as_secs_f64());
     }
     writing.abort();
-    let times = Spread::of(times);
+    let Spread { min, median, max } = Spread::of(times);
     println!(
-        "behind at 1000 writes a second: {} s   target 2: {}; {:.1} % of a processor   target 15; {} MiB",
-        times.text(2),
-        if times.max < 2.0 { "met" } else { "missed" },
+        "behind at 1000 writes a second: {min:.2}/{median:.2}/{max:.2} s   target 2: {}; {:.1} % of a processor   target 15; {} MiB",
+        if max < 2.0 { "met" } else { "missed" },
         (following.processor_seconds()? - spent) / began.elapsed().as_secs_f64() * 100.0,
         following.peak_memory()?
     );
