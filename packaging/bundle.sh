@@ -13,7 +13,6 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 # The names of wheels have the machine and the oldest C library that they run with.
 glibc=${GLIBC:-2.34}
 machine=${MACHINE:-$(uname -m)}
-postgresql=$POSTGRESQL
 die() {
   echo "bundle.sh: $*" >&2
   exit 1
@@ -26,18 +25,18 @@ rm -rf "$tree"
 own=$tree/share/table-service-emulator
 install -d "$tree/bin" "$own"/{bin,lib/postgresql,share/postgresql,share/extension,licences}
 install -m 755 "$PROGRAMS/table-service-emulator" "$tree/bin/"
-install -m 755 "$postgresql"/bin/{postgres,initdb} "$own/bin/"
+install -m 755 "$POSTGRESQL"/bin/{postgres,initdb} "$own/bin/"
 # Neither zip archives nor npm keep links.
-install -m 755 "$(realpath "$postgresql/lib/libpq.so.5")" "$own/lib/libpq.so.5"
-install -m 755 "$postgresql"/lib/postgresql/{plpgsql,dict_snowball,pgoutput}.so "$own/lib/postgresql/"
-cp -r "$postgresql/share/postgresql/." "$own/share/postgresql/"
+install -m 755 "$(realpath "$POSTGRESQL/lib/libpq.so.5")" "$own/lib/libpq.so.5"
+install -m 755 "$POSTGRESQL"/lib/postgresql/{plpgsql,dict_snowball,pgoutput}.so "$own/lib/postgresql/"
+cp -r "$POSTGRESQL/share/postgresql/." "$own/share/postgresql/"
 rm "$own"/share/postgresql/{errcodes.txt,pg_service.conf.sample}
 packaging/extension.sh "$BUILD/bundle/table_service.so" "$own/lib" "$own/share/extension"
 chmod 755 "$own/lib/table_service.so"
 find "$tree" -type f -perm -100 -exec "$machine-linux-gnu-strip" --strip-unneeded {} +
 
 install -m 644 LICENSE "$own/licences/table_service"
-cat "$postgresql/COPYRIGHT" packaging/emulator/postgresql-parts.txt >"$own/licences/postgresql"
+cat "$POSTGRESQL/COPYRIGHT" packaging/emulator/postgresql-parts.txt >"$own/licences/postgresql"
 number=$("$own/bin/postgres" --version | grep -o '[0-9][0-9.]*' | head -n 1)
 python3 packaging/bill.py "$own/sbom.cdx.json" "$own/licences/crates" table_service_emulator table_service "postgresql=$number"
 

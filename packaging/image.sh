@@ -10,9 +10,8 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-project=$PWD
 release=${1:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
-packages=$project/target/packages
+packages=$PWD/target/packages
 die() {
   echo "image.sh: $*" >&2
   exit 1
