@@ -152,10 +152,10 @@ fn columns_are_known(expression: &FilterExpression, is_known: &dyn Fn(&Column) -
         }
         FilterExpression::Not(term) => columns_are_known(term, is_known),
         FilterExpression::Constant(_) => false,
-        FilterExpression::Property(property) => is_known(&property.column),
+        FilterExpression::Property(property) => is_known(property),
         // Conditions on entries and keys say nothing about parts of a text.
         FilterExpression::Text(_) => false,
-        FilterExpression::Comparison(comparison) => is_known(&comparison.property.column),
+        FilterExpression::Comparison(comparison) => is_known(&comparison.property),
     }
 }
 

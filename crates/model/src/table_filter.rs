@@ -43,9 +43,9 @@ fn check(expression: &Expression) -> Result<(), Error> {
     match expression {
         Expression::And(terms) | Expression::Or(terms) => terms.iter().try_for_each(check),
         Expression::Not(term) => check(term),
-        Expression::Comparison(comparison) => known(&comparison.property.column),
-        Expression::Text(test) => known(&test.property.column),
-        Expression::Property(property) => known(&property.column),
+        Expression::Comparison(comparison) => known(&comparison.property),
+        Expression::Text(test) => known(&test.property),
+        Expression::Property(property) => known(property),
         Expression::Constant(_) => Ok(()),
     }
 }

@@ -40,7 +40,7 @@ pub enum Expression {
     Comparison(Comparison),
     Text(TextTest),
     /// A bare property: whether its value is Boolean true.
-    Property(Property),
+    Property(Column),
     Constant(bool),
 }
 
@@ -94,7 +94,7 @@ fn flatten(
 /// A property against a literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
-    pub property: Property,
+    pub property: Column,
     pub operator: Operator,
     pub literal: Literal,
 }
@@ -102,7 +102,7 @@ pub struct Comparison {
 /// A property against a part of its text. It holds for Strings alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextTest {
-    pub property: Property,
+    pub property: Column,
     pub function: TextFunction,
     pub text: Box<str>,
 }
@@ -130,13 +130,6 @@ impl TextFunction {
             TextFunction::EndsWith => value.ends_with(text),
         }
     }
-}
-
-/// A column or property that a filter names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Property {
-    pub column: Column,
-    pub position: Position,
 }
 
 /// Where a value of an entity is found.
@@ -170,20 +163,6 @@ impl Column {
         }
     }
 }
-
-/// Where in the filter's text something ends, as error messages count: in UTF-16 units from the start.
-///
-/// All positions are equal: two filters that differ in their spelling alone are the same filter.
-#[derive(Debug, Clone, Copy)]
-pub struct Position(pub u32);
-
-impl PartialEq for Position {
-    fn eq(&self, _: &Position) -> bool {
-        true
-    }
-}
-
-impl Eq for Position {}
 
 /// A comparison operator; its keyword is its name in small letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]

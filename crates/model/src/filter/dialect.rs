@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
-use crate::filter::ast::{Column, Comparison, Expression, Literal, Operator, Property, TextFunction, TextTest};
+use crate::filter::ast::{Column, Comparison, Expression, Literal, Operator, TextFunction, TextTest};
 
 /// Which grammar a filter has. A filter in the service's grammar means the same in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, EnumString, IntoStaticStr)]
@@ -44,7 +44,7 @@ impl Function {
     }
 
     /// Returns the condition that a call states.
-    pub fn condition(self, property: Property, text: Box<str>) -> Expression {
+    pub fn condition(self, property: Column, text: Box<str>) -> Expression {
         let function = match self {
             Function::StartsWith => return starts_with(property, text),
             Function::EndsWith => TextFunction::EndsWith,
@@ -60,13 +60,13 @@ impl Function {
 
 /// Returns the condition that an entity has the property, whatever its value is: a value of another type than Boolean
 /// counts as less (semantics 6.3 rule 4), and no Boolean is greater than true.
-pub(super) fn exists(property: Property) -> Expression {
+pub(super) fn exists(property: Column) -> Expression {
     comparison(property, Operator::Le, Literal::Boolean(true))
 }
 
 /// Texts with a prefix are neighbours in the order of texts, so they are a range.
-fn starts_with(property: Property, prefix: Box<str>) -> Expression {
-    let next = match property.column {
+fn starts_with(property: Column, prefix: Box<str>) -> Expression {
+    let next = match property {
         Column::PartitionKey | Column::RowKey => next_character,
         Column::Timestamp | Column::Property(_) => next_character_in_utf16,
     };
@@ -82,7 +82,7 @@ fn starts_with(property: Property, prefix: Box<str>) -> Expression {
     }
 }
 
-fn comparison(property: Property, operator: Operator, literal: Literal) -> Expression {
+fn comparison(property: Column, operator: Operator, literal: Literal) -> Expression {
     Expression::Comparison(Comparison {
         property,
         operator,

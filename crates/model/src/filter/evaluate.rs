@@ -22,10 +22,10 @@ fn matches(expression: &Expression, entity: &Entity<'_>) -> bool {
         Expression::Not(term) => !matches(term, entity),
         Expression::Comparison(comparison) => holds(comparison, entity),
         Expression::Text(test) => {
-            let value = value_of(&test.property.column, entity);
+            let value = value_of(&test.property, entity);
             matches!(value, Some(Value::String(value)) if test.function.holds(value, &test.text))
         }
-        Expression::Property(property) => value_of(&property.column, entity) == Some(Value::Boolean(true)),
+        Expression::Property(property) => value_of(property, entity) == Some(Value::Boolean(true)),
         Expression::Constant(value) => *value,
     }
 }
@@ -40,11 +40,11 @@ fn value_of<'e>(column: &Column, entity: &Entity<'e>) -> Option<Value<'e>> {
 }
 
 fn holds(comparison: &Comparison, entity: &Entity<'_>) -> bool {
-    let Some(value) = value_of(&comparison.property.column, entity) else {
+    let Some(value) = value_of(&comparison.property, entity) else {
         // Rule 1: absent, so false, `ne` included.
         return false;
     };
-    let order = match (&comparison.property.column, value, &comparison.literal) {
+    let order = match (&comparison.property, value, &comparison.literal) {
         // Keys have the order in which they are stored, which is that of their bytes.
         (Column::PartitionKey | Column::RowKey, Value::String(key), Literal::String(literal)) => {
             Some(key.as_bytes().cmp(literal.as_bytes()))

@@ -1,9 +1,9 @@
 //! Sets of keys, as far as the literals of a filter tell keys apart.
 //!
 //! The literals that a filter compares a key with cut its axis into pieces: each literal, and the keys between two of
-//! them. A cut
-//! axes, so that everything here is a comparison of small integers, and unions and intersections are merges of sorted
-//! lists.
+//! them. A cut is a number: `2 i` just before the literal `i`, `2 i + 1` just after it. A set is a list of rectangles
+//! over the two axes, so that everything here is a comparison of small integers, and unions and intersections are
+//! merges of sorted lists.
 
 /// The literals of one key, in byte order, without repetition. The first is the empty text, so cut 0 is the start.
 pub(super) struct Axis<'f>(Vec<&'f str>);

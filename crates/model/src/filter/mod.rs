@@ -38,7 +38,7 @@ mod plan;
 mod predicate;
 mod print;
 
-pub use ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property, TextFunction, TextTest};
+pub use ast::{Column, Comparison, Expression, Filter, Literal, Operator, TextFunction, TextTest};
 pub use dialect::{Dialect, hint_for};
 pub use key_range::{AccessClass, Bound, Key, KeyRange};
 pub(crate) use outcomes::Outcomes;

@@ -1,7 +1,7 @@
 //! From text to a tree, without recursion: parentheses cost memory, never stack.
 
 use crate::edm::{parse_double, parse_guid};
-use crate::filter::ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property};
+use crate::filter::ast::{Column, Comparison, Expression, Filter, Literal, Operator};
 use crate::filter::dialect::{Dialect, Function, IN_SQL, exists};
 use crate::lexer::{QUOTED_TEXT, Spanned, Token, Tokens};
 use crate::text::abbreviate;
@@ -123,7 +123,7 @@ mod expected {
 
 #[derive(Clone)]
 enum Operand {
-    Property(Property),
+    Property(Column),
     Literal(Literal),
     Null,
     /// A function, whose arguments come next.
@@ -134,7 +134,7 @@ impl Operand {
     /// Returns how many bytes a copy has beside the operand itself.
     fn bytes(&self) -> usize {
         match self {
-            Operand::Property(property) => property.column.name().len(),
+            Operand::Property(property) => property.name().len(),
             Operand::Literal(Literal::String(text)) => text.len(),
             Operand::Literal(Literal::Binary(bytes)) => bytes.len(),
             Operand::Literal(_) | Operand::Null | Operand::Call(_) => 0,
@@ -516,10 +516,7 @@ impl<'f> Parser<'f> {
             Token::Word("NaN") => Operand::Literal(Literal::Double(f64::NAN)),
             Token::Word("INF") => Operand::Literal(Literal::Double(f64::INFINITY)),
             Token::NegativeInfinity => Operand::Literal(Literal::Double(f64::NEG_INFINITY)),
-            Token::Word(name) => Operand::Property(Property {
-                column: Column::of_name(name),
-                position: Position(u32::try_from(token.end).unwrap_or(u32::MAX)),
-            }),
+            Token::Word(name) => Operand::Property(Column::of_name(name)),
             Token::Parameter(name) => Operand::Literal(self.parameter(name)?),
             Token::Integer(digits, long) => Operand::Literal(self.literal(token, integer(digits, long))?),
             Token::Double(digits) => {

@@ -26,7 +26,7 @@ impl Plan {
     /// Plans a filter.
     pub fn new(filter: Filter) -> Plan {
         if let Expression::Comparison(comparison) = filter.expression()
-            && let Column::Property(_) = comparison.property.column
+            && let Column::Property(_) = comparison.property
         {
             // A comparison of a property says nothing of the keys, and needs no work. It is the usual filter with a
             // property index.
@@ -148,7 +148,7 @@ impl<'f> Literals<'f> {
             Expression::Not(term) => self.collect(term),
             Expression::Comparison(comparison) => {
                 if let Literal::String(literal) = &comparison.literal {
-                    match comparison.property.column {
+                    match comparison.property {
                         Column::PartitionKey => self.partition_keys.push(literal),
                         Column::RowKey => self.row_keys.push(literal),
                         Column::Timestamp | Column::Property(_) => {}
@@ -246,7 +246,7 @@ impl<'f> Planner<'f> {
             Expression::Constant(value) => known(*value != negated),
             Expression::Comparison(comparison) => {
                 let outcomes = Outcomes::of(comparison.operator).negated_if(negated);
-                match (&comparison.property.column, &comparison.literal) {
+                match (&comparison.property, &comparison.literal) {
                     (Column::Property(_), _) | (Column::Timestamp, Literal::DateTime(_)) => None,
                     (Column::PartitionKey, Literal::String(literal)) => {
                         let partitions = spans(self.partitions.piece(literal), self.space.partitions, outcomes);
@@ -262,12 +262,12 @@ impl<'f> Planner<'f> {
                     }
                 }
             }
-            Expression::Text(test) => match test.property.column {
+            Expression::Text(test) => match test.property {
                 Column::Property(_) | Column::PartitionKey | Column::RowKey => None,
                 Column::Timestamp => known(negated),
             },
             // No system property is a Boolean.
-            Expression::Property(property) => match property.column {
+            Expression::Property(property) => match property {
                 Column::Property(_) => None,
                 Column::PartitionKey | Column::RowKey | Column::Timestamp => known(negated),
             },

@@ -226,7 +226,7 @@ impl Compiler {
                 }
             }
             Expression::Comparison(comparison) => self.test(Test {
-                column: comparison.property.column.clone(),
+                column: comparison.property.clone(),
                 operand: Operand::Literal(comparison.literal.clone()),
                 holds_for: Outcomes::of(comparison.operator).negated_if(negated),
                 then,
@@ -234,7 +234,7 @@ impl Compiler {
                 last_index: LastIndex::default(),
             }),
             Expression::Text(test) => self.test(Test {
-                column: test.property.column.clone(),
+                column: test.property.clone(),
                 operand: Operand::Text(test.function, test.text.clone()),
                 holds_for: Outcomes::EQUAL.negated_if(negated),
                 then,
@@ -242,7 +242,7 @@ impl Compiler {
                 last_index: LastIndex::default(),
             }),
             Expression::Property(property) => self.test(Test {
-                column: property.column.clone(),
+                column: property.clone(),
                 operand: Operand::Literal(Literal::Boolean(true)),
                 holds_for: Outcomes::EQUAL.negated_if(negated),
                 then,

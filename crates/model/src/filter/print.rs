@@ -24,11 +24,11 @@ impl Display for Expression {
                 function,
                 text,
             }) => {
-                write!(f, "{}({}, ", function.name(), property.column.name())?;
+                write!(f, "{}({}, ", function.name(), property.name())?;
                 write_quoted(f, text)?;
                 f.write_char(')')
             }
-            Expression::Property(property) => f.write_str(property.column.name()),
+            Expression::Property(property) => f.write_str(property.name()),
             Expression::Constant(value) => value.fmt(f),
         }
     }
@@ -56,7 +56,7 @@ impl Display for Comparison {
             operator,
             literal,
         } = self;
-        write!(f, "{} {} {literal}", property.column.name(), operator.keyword())
+        write!(f, "{} {} {literal}", property.name(), operator.keyword())
     }
 }
 

@@ -58,7 +58,7 @@ pub fn condition<N: AsRef<str>>(filter: &Filter, indexed: &[N]) -> Option<Condit
         && comparison.operator == Operator::Eq
     {
         // The usual filter. The code below would give the same result, with more work.
-        let property = reader.property(&comparison.property.column)?;
+        let property = reader.property(&comparison.property)?;
         let span = values::equal(&comparison.literal);
         return Some(span.map_or(Condition::Any(Vec::new()), |span| Condition::Spans {
             property,
@@ -131,20 +131,16 @@ impl<N: AsRef<str>> Reader<'_, N> {
             Expression::Constant(_) => Implication::Values(KnownValues::default()),
             Expression::Comparison(comparison) => {
                 let outcomes = Outcomes::of(comparison.operator).negated_if(negated);
-                self.leaf(&comparison.property.column, &comparison.literal, outcomes)
+                self.leaf(&comparison.property, &comparison.literal, outcomes)
             }
             // Entries have the start of a text, so they only tell that there is one: nothing else is `ge ''`.
             Expression::Text(_) if negated => Implication::Values(KnownValues::default()),
-            Expression::Text(test) => self.leaf(
-                &test.property.column,
-                &Literal::String("".into()),
-                Outcomes::of(Operator::Ge),
-            ),
-            Expression::Property(property) => self.leaf(
-                &property.column,
-                &Literal::Boolean(true),
-                Outcomes::EQUAL.negated_if(negated),
-            ),
+            Expression::Text(test) => {
+                self.leaf(&test.property, &Literal::String("".into()), Outcomes::of(Operator::Ge))
+            }
+            Expression::Property(property) => {
+                self.leaf(property, &Literal::Boolean(true), Outcomes::EQUAL.negated_if(negated))
+            }
         }
     }
 

@@ -6,9 +6,7 @@ use proptest::test_runner::{Config, FileFailurePersistence};
 use super::{Sample, passes, planned};
 use crate::expiry::Alive;
 use crate::filter::ast::Filter;
-use crate::filter::{
-    Column, Comparison, Expression, Literal, Operator, Plan, Position, Property, TextFunction, TextTest,
-};
+use crate::filter::{Column, Comparison, Expression, Literal, Operator, Plan, TextFunction, TextTest};
 use crate::{Dialect, Expiry, Predicate, PropertiesBuilder, Ticks, Value, key};
 
 /// Few texts, so that keys, values and literals are often equal.
@@ -49,22 +47,18 @@ fn literal() -> impl Strategy<Value = Literal> {
     ]
 }
 
-fn property() -> impl Strategy<Value = Property> {
+fn property() -> impl Strategy<Value = Column> {
     prop_oneof![
         3 => Just(Column::PartitionKey),
         3 => Just(Column::RowKey),
         1 => Just(Column::Timestamp),
         3 => prop::sample::select(&NAMES[..]).prop_map(|name| Column::Property(name.into())),
     ]
-    .prop_map(|column| Property {
-        column,
-        position: Position(0),
-    })
 }
 
 fn leaf() -> impl Strategy<Value = Expression> {
     let operator = || prop::sample::select(Operator::ALL);
-    let comparison = |property: Property, operator, literal| {
+    let comparison = |property: Column, operator, literal| {
         Expression::Comparison(Comparison {
             property,
             operator,
@@ -135,7 +129,7 @@ fn decorated(expression: &Expression, seed: &mut u64, out: &mut String) {
             out.push_str(&format!(
                 "({}\t{operator}\n{} )",
                 comparison.literal,
-                comparison.property.column.name()
+                comparison.property.name()
             ));
         }
         other => out.push_str(&format!("(\u{a0}({other}))")),
@@ -263,8 +257,8 @@ proptest! {
     fn key_filters_within_partitions_leave_no_residual(
         parts in prop::collection::vec((prop::sample::select(&TEXTS[..]), rows()), 1..5)
     ) {
-        let key = |column, text: &str| Expression::Comparison(Comparison {
-            property: Property { column, position: Position(0) },
+        let key = |property, text: &str| Expression::Comparison(Comparison {
+            property,
             operator: Operator::Eq,
             literal: Literal::String(text.into()),
         });
@@ -419,7 +413,7 @@ proptest! {
         let units = a.encode_utf16().collect::<Vec<_>>().cmp(&b.encode_utf16().collect());
         for operator in Operator::ALL.iter().copied() {
             let filter = Filter(Expression::Comparison(Comparison {
-                property: Property { column: Column::of_name("p"), position: Position(0) },
+                property: Column::of_name("p"),
                 operator,
                 literal: Literal::String(b.as_str().into()),
             }));
@@ -441,10 +435,7 @@ fn rows() -> impl Strategy<Value = Expression> {
     let comparison =
         (prop::sample::select(Operator::ALL), prop::sample::select(&TEXTS[..])).prop_map(|(operator, text)| {
             Expression::Comparison(Comparison {
-                property: Property {
-                    column: Column::of_name(key::ROW_KEY),
-                    position: Position(0),
-                },
+                property: Column::of_name(key::ROW_KEY),
                 operator,
                 literal: Literal::String(text.into()),
             })

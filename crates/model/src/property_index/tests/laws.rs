@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
 use super::{entry_of, meets};
-use crate::filter::{Column, Comparison, Expression, Literal, Operator, Plan, Position, Property};
+use crate::filter::{Column, Comparison, Expression, Literal, Operator, Plan};
 use crate::property_index::{condition, entry};
 use crate::{Dialect, Entity, Filter, PropertiesBuilder, Ticks, Value};
 
@@ -159,12 +159,9 @@ fn foreign_key() -> impl Strategy<Value = String> {
 
 fn comparison() -> impl Strategy<Value = Expression> {
     let operator = || prop::sample::select(Operator::ALL);
-    let build = |column, operator, literal| {
+    let build = |property, operator, literal| {
         Expression::Comparison(Comparison {
-            property: Property {
-                column,
-                position: Position(0),
-            },
+            property,
             operator,
             literal,
         })
@@ -179,10 +176,7 @@ fn comparison() -> impl Strategy<Value = Expression> {
                 let text = format!("{function}({name}, {})", Literal::String(text.into()));
                 Filter::parse(&text, None, Dialect::Extended).unwrap().expression().clone()
             }),
-        1 => prop::sample::select(&NAMES[..]).prop_map(|name| Expression::Property(Property {
-            column: Column::of_name(name),
-            position: Position(0),
-        })),
+        1 => prop::sample::select(&NAMES[..]).prop_map(|name| Expression::Property(Column::of_name(name))),
     ]
 }
 
@@ -286,7 +280,7 @@ proptest! {
     #[test]
     fn an_equality_is_tight(a in literal(), b in literal()) {
         let filter = Filter::new(Expression::Comparison(Comparison {
-            property: Property { column: Column::of_name("p"), position: Position(0) },
+            property: Column::of_name("p"),
             operator: Operator::Eq,
             literal: a.clone(),
         }));
