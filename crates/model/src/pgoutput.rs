@@ -6,8 +6,8 @@
 //! ```
 //! use table_service_model::pgoutput::Message;
 //!
-//! let message = Message::parse(b"O\0\0\0\0\0\0\0\x07elsewhere\0")?;
-//! assert_eq!(message, Message::Origin { name: b"elsewhere" });
+//! let message = Message::parse(b"T\0\0\0\x01\0\0\0\x40\x10")?;
+//! assert_eq!(message, Message::Truncate { relations: vec![16_400] });
 //! # Ok::<(), table_service_model::pgoutput::Malformed>(())
 //! ```
 
@@ -28,8 +28,6 @@ pub type Oid = u32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<'m> {
     Begin {
-        /// Where the commit begins.
-        commit: Lsn,
         /// When the transaction committed, in microseconds since 2000-01-01.
         committed: i64,
         transaction: u32,
@@ -38,16 +36,7 @@ pub enum Message<'m> {
         /// Where the commit ends.
         end: Lsn,
     },
-    /// The transaction comes from another server.
-    Origin {
-        name: &'m [u8],
-    },
     Relation(Relation<'m>),
-    Type {
-        oid: Oid,
-        schema: &'m [u8],
-        name: &'m [u8],
-    },
     Insert {
         relation: Oid,
         new: Tuple<'m>,
@@ -66,10 +55,11 @@ pub enum Message<'m> {
     },
     /// The text that `pg_logical_emit_message` has written.
     Emitted {
-        is_transactional: bool,
         prefix: &'m [u8],
         content: &'m [u8],
     },
+    /// The server that the transaction comes from, or the name of a type.
+    Other,
 }
 
 /// A table: its name and its columns.
@@ -133,14 +123,10 @@ impl<'m> Message<'m> {
         let mut input = Input { bytes, at: 0 };
         let message = match input.byte()? {
             b'B' => {
-                let commit = input.lsn()?;
+                input.lsn()?; // where the commit begins
                 let committed = input.int64()?;
                 let transaction = input.oid()?;
-                Message::Begin {
-                    commit,
-                    committed,
-                    transaction,
-                }
+                Message::Begin { committed, transaction }
             }
             b'C' => {
                 input.byte()?; // flags
@@ -151,14 +137,16 @@ impl<'m> Message<'m> {
             }
             b'O' => {
                 input.lsn()?; // where the commit began on the other server
-                Message::Origin { name: input.text()? }
+                input.text()?; // its name
+                Message::Other
             }
             b'R' => Message::Relation(input.relation()?),
-            b'Y' => Message::Type {
-                oid: input.oid()?,
-                schema: input.text()?,
-                name: input.text()?,
-            },
+            b'Y' => {
+                input.oid()?;
+                input.text()?; // the schema
+                input.text()?; // the name
+                Message::Other
+            }
             b'I' => {
                 let relation = input.oid()?;
                 input.expect(b'N', "an insert without its row")?;
@@ -187,15 +175,11 @@ impl<'m> Message<'m> {
                 Message::Truncate { relations }
             }
             b'M' => {
-                let is_transactional = input.byte()? & 1 == 1;
+                input.byte()?; // whether it belongs to a transaction
                 input.lsn()?; // where the message is
                 let prefix = input.text()?;
                 let content = input.counted()?;
-                Message::Emitted {
-                    is_transactional,
-                    prefix,
-                    content,
-                }
+                Message::Emitted { prefix, content }
             }
             _ => {
                 return Err(Malformed {
@@ -447,12 +431,11 @@ mod tests {
             read,
             [
                 Message::Begin {
-                    commit: Lsn(0x16B_3700),
                     committed: 817_000_000_000_000,
                     transaction: 735,
                 },
                 Message::Commit { end: Lsn(0x16B_3748) },
-                Message::Origin { name: b"elsewhere" },
+                Message::Other,
                 Message::Relation(Relation {
                     oid: 16_400,
                     schema: b"table_service_data",
@@ -470,11 +453,7 @@ mod tests {
                         },
                     ],
                 }),
-                Message::Type {
-                    oid: 16_385,
-                    schema: b"table_service",
-                    name: b"properties"
-                },
+                Message::Other,
                 Message::Insert {
                     relation: 16_400,
                     new: vec![Datum::Binary(b"")]
@@ -497,7 +476,6 @@ mod tests {
                     relations: vec![16_400, 16_500]
                 },
                 Message::Emitted {
-                    is_transactional: true,
                     prefix: b"app",
                     content: b"abc"
                 },

@@ -118,18 +118,6 @@ pub enum Boundary {
     End(Lsn),
 }
 
-/// The reason why a message gives no change.
-enum Unreadable {
-    Malformed(Malformed),
-    Gap(Gap),
-}
-
-impl From<Malformed> for Unreadable {
-    fn from(malformed: Malformed) -> Unreadable {
-        Unreadable::Malformed(malformed)
-    }
-}
-
 /// Turns messages into changes. It keeps the tables that the messages describe.
 pub struct Decoder {
     schema: &'static str,
@@ -198,9 +186,7 @@ impl Decoder {
     /// [`Malformed`] for bytes that are no such message.
     pub fn decode(&mut self, message: &[u8], sink: &mut dyn FnMut(Change<'_>)) -> Result<Option<Boundary>, Malformed> {
         match Message::parse(message)? {
-            Message::Begin {
-                committed, transaction, ..
-            } => {
+            Message::Begin { committed, transaction } => {
                 self.gaps.clear();
                 if let Some(notes) = &mut self.notes {
                     notes.transaction = transaction;
@@ -214,38 +200,39 @@ impl Decoder {
                 self.tables.insert(relation.oid, table);
             }
             Message::Insert { relation, new } => give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
-                sink(change(table.named(), Kind::Insert, &Columns::of(&new, None)?, None));
-                Ok(())
+                sink(row(table.named(), Kind::Insert, &new, None)?);
+                Ok(None)
             })?,
             Message::Update { relation, old, new } => {
                 give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
                     if !table.has_keys || old.as_ref().is_some_and(lacks_keys) {
-                        return Err(Unreadable::Gap(Gap::Keys));
+                        return Ok(Some(Gap::Keys));
                     }
-                    Ok(update(table.named(), old.as_ref(), &new, sink)?)
+                    update(table.named(), old.as_ref(), &new, sink)?;
+                    Ok(None)
                 })?;
             }
             Message::Delete { relation, old } => give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
                 if lacks_keys(&old) {
-                    return Err(Unreadable::Gap(Gap::Keys));
+                    return Ok(Some(Gap::Keys));
                 }
                 sink(deletion(table.named(), &old)?);
-                Ok(())
+                Ok(None)
             })?,
             Message::Truncate { relations } => {
                 for relation in relations {
                     give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
-                        sink(change(table.named(), Kind::Clear, &Columns::default(), None));
-                        Ok(())
+                        sink(change(table.named(), Kind::Clear));
+                        Ok(None)
                     })?;
                 }
             }
-            Message::Emitted { prefix, content, .. } if prefix == NOTE_PREFIX.as_bytes() => {
+            Message::Emitted { prefix, content } if prefix == NOTE_PREFIX.as_bytes() => {
                 if let Some(notes) = &mut self.notes {
                     notes.take(content, sink);
                 }
             }
-            Message::Origin { .. } | Message::Type { .. } | Message::Emitted { .. } => {}
+            Message::Emitted { .. } | Message::Other => {}
         }
         Ok(None)
     }
@@ -287,7 +274,7 @@ impl Decoder {
 impl Notes {
     /// Reads a message: a definition that changes something, or a mark of the feed.
     fn take(&mut self, message: &[u8], sink: &mut dyn FnMut(Change<'_>)) {
-        let mut give = |table, kind| sink(change(table, kind, &Columns::default(), None));
+        let mut give = |table, kind| sink(change(table, kind));
         let (relation, before, now) = match self.notary.read(self.transaction, message) {
             Some(Note::Definition { relation, before, now }) => (relation, before, now),
             Some(Note::Mark { feed, text }) if feed == self.feed => return give(None, Kind::Mark(text)),
@@ -312,33 +299,29 @@ impl Table {
     }
 }
 
-/// Gives the changes of a relation that `read` makes. If it cannot, gives one gap in this transaction.
+/// Gives the changes of a relation that `read` makes. If they cannot be read, gives one gap in this transaction.
 fn give<'m>(
     tables: &'m Tables,
     gaps: &mut HashSet<Oid>,
     relation: Oid,
     sink: &mut dyn FnMut(Change<'_>),
-    read: impl FnOnce(&'m Table, &mut dyn FnMut(Change<'_>)) -> Result<(), Unreadable>,
+    read: impl FnOnce(&'m Table, &mut dyn FnMut(Change<'_>)) -> Result<Option<Gap>, Malformed>,
 ) -> Result<(), Malformed> {
     let table = match tables.get(&relation) {
         Some(Some(table)) => table,
         Some(None) => return Ok(()),
         None => return Err(malformed("a change of a relation that was not described")),
     };
-    let changes = match table.lack {
-        None => read(table, sink),
-        Some(gap) => Err(Unreadable::Gap(gap)),
+    let gap = match table.lack {
+        None => read(table, sink)?,
+        lack => lack,
     };
-    match changes {
-        Ok(()) => Ok(()),
-        Err(Unreadable::Malformed(malformed)) => Err(malformed),
-        Err(Unreadable::Gap(gap)) => {
-            if gaps.insert(relation) {
-                sink(change(table.named(), Kind::Gap(gap), &Columns::default(), None));
-            }
-            Ok(())
-        }
+    if let Some(gap) = gap
+        && gaps.insert(relation)
+    {
+        sink(change(table.named(), Kind::Gap(gap)));
     }
+    Ok(())
 }
 
 /// Returns whether the key of an old row, by the replica identity, lacks a key of an entity. A part of a table may have
@@ -356,78 +339,70 @@ fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
     str::from_utf8(bytes).map_err(|_| malformed("a text that is not UTF-8"))
 }
 
-/// The columns of an entity, as far as a message has them.
-#[derive(Default)]
-struct Columns<'m> {
-    partition_key: Option<&'m str>,
-    row_key: Option<&'m str>,
-    timestamp: Option<i64>,
-    properties: Option<&'m [u8]>,
-}
-
-impl<'m> Columns<'m> {
-    /// Reads the columns of a row. A value that is stored out of line, and that an update has left as it was, is taken from the old
-    /// row if that has it.
-    fn of(tuple: &Tuple<'m>, old: Option<&Old<'m>>) -> Result<Columns<'m>, Malformed> {
-        let datum = |column: usize| -> Option<Datum<'m>> {
-            let own = tuple.get(column).copied()?;
-            match own {
-                Datum::Unchanged => old?.tuple().get(column).copied(),
-                other => Some(other),
-            }
-        };
-        let text = |column: usize| match datum(column) {
-            Some(Datum::Binary(bytes) | Datum::Text(bytes)) => utf8(bytes).map(Some),
-            _ => Ok(None),
-        };
-        let timestamp = match datum(2) {
-            Some(Datum::Binary(bytes)) => {
-                let bytes: [u8; 8] = bytes
-                    .try_into()
-                    .map_err(|_| malformed("a Timestamp that has not 8 bytes"))?;
-                Some(i64::from_be_bytes(bytes))
-            }
-            Some(Datum::Text(_)) => return Err(malformed("a Timestamp in text form")),
-            _ => None,
-        };
-        let properties = match datum(3) {
-            Some(Datum::Binary(bytes)) => Some(bytes),
-            Some(Datum::Text(_)) => return Err(malformed("a bag in text form")),
-            _ => None,
-        };
-        Ok(Columns {
-            partition_key: text(0)?,
-            row_key: text(1)?,
-            timestamp,
-            properties,
-        })
-    }
-
-    fn keys(&self) -> Option<(&'m str, &'m str)> {
-        self.partition_key.zip(self.row_key)
-    }
-}
-
-fn change<'m>(table: Named<'m>, kind: Kind<'m>, columns: &Columns<'m>, old_properties: Option<&'m [u8]>) -> Change<'m> {
+/// Returns a change that names no entity.
+fn change<'m>(table: Named<'m>, kind: Kind<'m>) -> Change<'m> {
     Change {
         table,
         kind,
-        partition_key: columns.partition_key,
-        row_key: columns.row_key,
-        timestamp: columns.timestamp,
-        properties: columns.properties,
-        old_properties,
+        partition_key: None,
+        row_key: None,
+        timestamp: None,
+        properties: None,
+        old_properties: None,
     }
 }
 
-fn deletion<'m>(table: Named<'m>, old: &Old<'m>) -> Result<Change<'m>, Malformed> {
-    let columns = Columns::of(old.tuple(), None)?;
-    let keys = Columns {
-        partition_key: columns.partition_key,
-        row_key: columns.row_key,
-        ..Columns::default()
+/// Reads the columns of a row, as far as the message has them. A value that is stored out of line, and that an update
+/// has left as it was, is taken from the old row if that has it.
+fn row<'m>(
+    table: Named<'m>,
+    kind: Kind<'m>,
+    tuple: &Tuple<'m>,
+    old: Option<&Old<'m>>,
+) -> Result<Change<'m>, Malformed> {
+    let datum = |column: usize| -> Option<Datum<'m>> {
+        let own = tuple.get(column).copied()?;
+        match own {
+            Datum::Unchanged => old?.tuple().get(column).copied(),
+            other => Some(other),
+        }
     };
-    Ok(change(table, Kind::Delete, &keys, columns.properties))
+    let text = |column: usize| match datum(column) {
+        Some(Datum::Binary(bytes) | Datum::Text(bytes)) => utf8(bytes).map(Some),
+        _ => Ok(None),
+    };
+    let timestamp = match datum(2) {
+        Some(Datum::Binary(bytes)) => {
+            let bytes: [u8; 8] = bytes
+                .try_into()
+                .map_err(|_| malformed("a Timestamp that has not 8 bytes"))?;
+            Some(i64::from_be_bytes(bytes))
+        }
+        Some(Datum::Text(_)) => return Err(malformed("a Timestamp in text form")),
+        _ => None,
+    };
+    let properties = match datum(3) {
+        Some(Datum::Binary(bytes)) => Some(bytes),
+        Some(Datum::Text(_)) => return Err(malformed("a bag in text form")),
+        _ => None,
+    };
+    Ok(Change {
+        partition_key: text(0)?,
+        row_key: text(1)?,
+        timestamp,
+        properties,
+        ..change(table, kind)
+    })
+}
+
+fn deletion<'m>(table: Named<'m>, old: &Old<'m>) -> Result<Change<'m>, Malformed> {
+    let before = row(table, Kind::Delete, old.tuple(), None)?;
+    Ok(Change {
+        timestamp: None,
+        properties: None,
+        old_properties: before.properties,
+        ..before
+    })
 }
 
 fn update<'m>(
@@ -436,20 +411,27 @@ fn update<'m>(
     new: &Tuple<'m>,
     sink: &mut dyn FnMut(Change<'_>),
 ) -> Result<(), Malformed> {
-    let after = Columns::of(new, old)?;
+    let after = row(table, Kind::Update, new, old)?;
     let Some(old) = old else {
-        sink(change(table, Kind::Update, &after, None));
+        sink(after);
         return Ok(());
     };
-    let before = Columns::of(old.tuple(), None)?;
-    let is_moved = before
-        .keys()
-        .is_some_and(|keys| after.keys().is_some_and(|new| new != keys));
+    let deletion = deletion(table, old)?;
+    let keys = |change: &Change<'m>| change.partition_key.zip(change.row_key);
+    let is_moved = keys(&deletion)
+        .zip(keys(&after))
+        .is_some_and(|(before, after)| before != after);
     if is_moved {
-        sink(deletion(table, old)?);
-        sink(change(table, Kind::Insert, &after, None));
+        sink(deletion);
+        sink(Change {
+            kind: Kind::Insert,
+            ..after
+        });
     } else {
-        sink(change(table, Kind::Update, &after, before.properties));
+        sink(Change {
+            old_properties: deletion.old_properties,
+            ..after
+        });
     }
     Ok(())
 }
