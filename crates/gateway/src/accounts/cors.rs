@@ -11,7 +11,7 @@ use http::header::{
 };
 use parking_lot::Mutex;
 use table_service_model::RequestError;
-use table_service_model::access::{CorsRule, ServiceProperties};
+use table_service_model::access::{CorsRule, ServiceProperties, header_matches};
 
 use crate::database::{Node, Session};
 use crate::request::Head;
@@ -187,16 +187,7 @@ fn expose(rule: &CorsRule, reply: Reply) -> Reply {
     if is_listed("*") && allows_all(rule) {
         return reply.with(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
     }
-    let matches = |name: &str| {
-        rule.exposed_headers
-            .iter()
-            .any(|exposed| match exposed.strip_suffix('*') {
-                Some(prefix) => name
-                    .get(..prefix.len())
-                    .is_some_and(|begin| begin.eq_ignore_ascii_case(prefix)),
-                None => exposed.eq_ignore_ascii_case(name),
-            })
-    };
+    let matches = |name: &str| rule.exposed_headers.iter().any(|exposed| header_matches(exposed, name));
     let mut names: Vec<&str> = reply.headers.keys().map(HeaderName::as_str).collect();
     // Those that are added when the response is written.
     names.push(DATE.as_str());

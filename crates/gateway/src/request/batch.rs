@@ -90,7 +90,7 @@ fn read_changes<'b>(body: &'b [u8], boundary: &str) -> Result<Vec<InnerRequest<'
 }
 
 fn parts<'b>(body: &'b [u8], boundary: &str) -> Result<Parts<'b>, RequestError> {
-    Parts::new(body, boundary).map_err(|error| malformed(&error.to_string()))
+    Parts::new(body, boundary).map_err(malformed)
 }
 
 /// A part: its headers and its content.
@@ -100,7 +100,7 @@ struct Part<'b> {
 }
 
 fn next_part<'b>(parts: &mut Parts<'b>) -> Result<Option<Part<'b>>, RequestError> {
-    let part = parts.next(length).map_err(|error| malformed(&error.to_string()))?;
+    let part = parts.next(length).map_err(malformed)?;
     let Some(part) = part else { return Ok(None) };
     let (headers, body) = read_headers(part).ok_or_else(|| malformed("The headers of a part do not parse"))?;
     Ok(Some(Part { headers, body }))

@@ -5,9 +5,10 @@ use std::time::Duration;
 use http::header::{AsHeaderName, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, Method};
 use table_service_model::RequestError;
+use table_service_model::access::is_version;
 use uuid::Uuid;
 
-use super::headers::{header, is_version, meant_method};
+use super::headers::{header, meant_method};
 use super::host::Host;
 use super::peer::Peer;
 use super::query::Query;

@@ -36,15 +36,6 @@ pub fn if_match<'h>(method: &Method, headers: &'h HeaderMap) -> Result<Option<&'
     Ok(given)
 }
 
-/// `YYYY-MM-DD`
-pub fn is_version(text: &[u8]) -> bool {
-    text.len() == 10
-        && text.iter().enumerate().all(|(index, b)| match index {
-            4 | 7 => *b == b'-',
-            _ => b.is_ascii_digit(),
-        })
-}
-
 /// Returns the method that a request means: that of X-HTTP-Method in a POST, else that of its request line.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ pub mod token;
 mod trace;
 
 pub use head::Head;
-pub use headers::{MERGE, header, if_match, is_version, meant_method};
+pub use headers::{MERGE, header, if_match, meant_method};
 pub use host::Host;
 pub use peer::Peer;
 pub use trace::Trace;

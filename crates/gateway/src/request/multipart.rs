@@ -8,15 +8,9 @@ use memchr::memchr;
 use memchr::memmem::Finder;
 
 /// Why a body is not a multipart body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
-    #[error("The body does not begin with its boundary")]
-    Start,
-    #[error("The body ends before its last boundary")]
-    End,
-    #[error("There is something else on the line of a boundary")]
-    BoundaryLine,
-}
+const START: &str = "The body does not begin with its boundary";
+const END: &str = "The body ends before its last boundary";
+const BOUNDARY_LINE: &str = "There is something else on the line of a boundary";
 
 /// The parts of a multipart body.
 pub struct Parts<'b> {
@@ -33,7 +27,7 @@ impl<'b> Parts<'b> {
     ///
     /// # Errors
     /// A body without its boundary.
-    pub fn new(body: &'b [u8], boundary: &str) -> Result<Parts<'b>, Malformed> {
+    pub fn new(body: &'b [u8], boundary: &str) -> Result<Parts<'b>, &'static str> {
         let delimiter = format!("--{boundary}");
         let mut parts = Parts {
             body,
@@ -42,7 +36,7 @@ impl<'b> Parts<'b> {
             has_parts: false,
             ended: false,
         };
-        let line = parts.find_boundary(0).ok_or(Malformed::Start)?;
+        let line = parts.find_boundary(0).ok_or(START)?;
         parts.pass_boundary(line.end)?;
         Ok(parts)
     }
@@ -55,28 +49,28 @@ impl<'b> Parts<'b> {
     ///
     /// # Errors
     /// A body that ends too early.
-    pub fn next(&mut self, length: impl FnOnce(&'b [u8]) -> Option<usize>) -> Result<Option<&'b [u8]>, Malformed> {
+    pub fn next(&mut self, length: impl FnOnce(&'b [u8]) -> Option<usize>) -> Result<Option<&'b [u8]>, &'static str> {
         if self.ended {
             return Ok(None);
         }
-        let rest = self.body.get(self.position..).ok_or(Malformed::End)?;
+        let rest = self.body.get(self.position..).ok_or(END)?;
         if self.has_parts && rest.iter().all(u8::is_ascii_whitespace) {
             self.ended = true;
             return Ok(None);
         }
         let start = self.position;
-        let first = self.find_boundary(start).ok_or(Malformed::End)?;
+        let first = self.find_boundary(start).ok_or(END)?;
         let before = self.body.get(start..first.end - self.delimiter.needle().len());
-        let least = length(before.ok_or(Malformed::End)?).unwrap_or(0);
+        let least = length(before.ok_or(END)?).unwrap_or(0);
         if least > rest.len() {
-            return Err(Malformed::End);
+            return Err(END);
         }
         let line = if start + least <= first.start {
             first
         } else {
-            self.find_boundary(start + least).ok_or(Malformed::End)?
+            self.find_boundary(start + least).ok_or(END)?
         };
-        let part = self.body.get(start..line.start).ok_or(Malformed::End)?;
+        let part = self.body.get(start..line.start).ok_or(END)?;
         self.has_parts = true;
         self.pass_boundary(line.end)?;
         Ok(Some(part))
@@ -105,8 +99,8 @@ impl<'b> Parts<'b> {
     }
 
     /// Goes to the line after a boundary that ends here.
-    fn pass_boundary(&mut self, end: usize) -> Result<(), Malformed> {
-        let mut rest = self.body.get(end..).ok_or(Malformed::End)?;
+    fn pass_boundary(&mut self, end: usize) -> Result<(), &'static str> {
+        let mut rest = self.body.get(end..).ok_or(END)?;
         let mut position = end;
         if let Some(after) = rest.strip_prefix(b"--") {
             self.ended = true;
@@ -116,12 +110,12 @@ impl<'b> Parts<'b> {
         let line = rest.iter().position(|b| *b == b'\n');
         let text = line.map_or(rest, |line| rest.get(..line).unwrap_or_default());
         if !text.trim_ascii().is_empty() {
-            return Err(Malformed::BoundaryLine);
+            return Err(BOUNDARY_LINE);
         }
         match line {
             Some(line) => self.position = position + line + 1,
             None if self.ended || self.has_parts => self.position = self.body.len(),
-            None => return Err(Malformed::End),
+            None => return Err(END),
         }
         Ok(())
     }
@@ -131,7 +125,7 @@ impl<'b> Parts<'b> {
 mod tests {
     use super::*;
 
-    fn parts(body: &str, boundary: &str) -> Result<Vec<String>, Malformed> {
+    fn parts(body: &str, boundary: &str) -> Result<Vec<String>, &'static str> {
         let mut parts = Parts::new(body.as_bytes(), boundary)?;
         let mut all = Vec::new();
         while let Some(part) = parts.next(|_| None)? {
@@ -206,17 +200,17 @@ mod tests {
     #[test]
     fn broken_bodies_are_refused() {
         for (body, error) in [
-            ("", Malformed::Start),
-            ("none", Malformed::Start),
-            ("x--b\r\n", Malformed::Start),
-            ("--b", Malformed::End),
-            ("--b\r\none", Malformed::End),
-            ("--b x\r\none\r\n--b--", Malformed::BoundaryLine),
-            ("--b\r\none\r\n--b--x", Malformed::BoundaryLine),
+            ("", START),
+            ("none", START),
+            ("x--b\r\n", START),
+            ("--b", END),
+            ("--b\r\none", END),
+            ("--b x\r\none\r\n--b--", BOUNDARY_LINE),
+            ("--b\r\none\r\n--b--x", BOUNDARY_LINE),
         ] {
             assert_eq!(parts(body, "b"), Err(error), "{body:?}");
         }
         let mut parts = Parts::new(b"--b\r\none\r\n--b--", "b").unwrap();
-        assert_eq!(parts.next(|_| Some(usize::MAX)), Err(Malformed::End));
+        assert_eq!(parts.next(|_| Some(usize::MAX)), Err(END));
     }
 }

@@ -5,9 +5,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_A
 use http::{HeaderMap, StatusCode};
 use hyper::ext::ReasonPhrase;
 use table_service_model::Code;
+use table_service_model::access::is_version;
 use table_service_model::json::Metadata;
 
-use crate::request::is_version;
 use crate::request::negotiation::{Prefer, content_type};
 
 /// The header with the URL of the created resource, if the payload is left out.

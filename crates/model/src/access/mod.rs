@@ -24,6 +24,8 @@ pub use grant::{Grant, Role, ServiceOperation};
 pub use granted_range::GrantedRange;
 pub use permissions::{AccountPermissions, Permissions, ResourceTypes};
 pub use policies::{AccessPolicies, AccessPolicy, SignedIdentifier};
-pub use sas::{AccountSas, AddressRange, Client, Sas, TableSas};
-pub use service_properties::{CorsRule, Logging, Metrics, RetentionPolicy, ServiceProperties, ServicePropertiesChange};
+pub use sas::{AccountSas, AddressRange, Client, Sas, TableSas, is_version};
+pub use service_properties::{
+    CorsRule, Logging, Metrics, RetentionPolicy, ServiceProperties, ServicePropertiesChange, header_matches,
+};
 pub use shared_key::{SharedKey, SignedRequest};

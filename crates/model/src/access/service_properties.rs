@@ -247,18 +247,23 @@ impl RetentionPolicy {
     }
 }
 
+/// Returns whether a name is the pattern, or begins with the text before its `*`, in any case.
+pub fn header_matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name
+            .get(..prefix.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(prefix)),
+        None => name.eq_ignore_ascii_case(pattern),
+    }
+}
+
 impl CorsRule {
     /// Origins and methods are compared as they are, names of headers in any case.
     fn allows(&self, origin: &str, method: &str, headers: &[&str]) -> bool {
         let allowed_header = |header: &&str| {
             self.allowed_headers
                 .iter()
-                .any(|allowed| match allowed.strip_suffix('*') {
-                    Some(prefix) => header
-                        .get(..prefix.len())
-                        .is_some_and(|start| start.eq_ignore_ascii_case(prefix)),
-                    None => header.eq_ignore_ascii_case(allowed),
-                })
+                .any(|allowed| header_matches(allowed, header))
         };
         self.allowed_origins
             .iter()

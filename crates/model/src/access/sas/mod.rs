@@ -7,7 +7,7 @@ mod table;
 
 pub use self::account::AccountSas;
 pub use self::addresses::AddressRange;
-pub use self::parameters::Client;
+pub use self::parameters::{Client, is_version};
 pub use self::table::TableSas;
 
 use self::parameters::{Parameters, failed};

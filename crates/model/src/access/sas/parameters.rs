@@ -85,7 +85,7 @@ impl Parameters {
     /// # Errors
     /// `AuthenticationFailed` if one is missing or `sv` is not a version.
     pub fn check_common(&mut self) -> Result<(), Error> {
-        let is_valid = is_version(self.need("sv")?);
+        let is_valid = is_version(self.need("sv")?.as_bytes());
         let signature = self.need("sig")?.replace(' ', "+");
         self.set("sig", Some(signature));
         match is_valid {
@@ -174,10 +174,10 @@ pub fn time(name: &str, parameters: &Parameters) -> Result<Option<Ticks>, Error>
 }
 
 /// Returns whether text has the form `YYYY-MM-DD`, in which versions compare as text.
-fn is_version(text: &str) -> bool {
+pub fn is_version(text: &[u8]) -> bool {
     text.len() == 10
-        && text.bytes().enumerate().all(|(i, b)| match i {
-            4 | 7 => b == b'-',
+        && text.iter().enumerate().all(|(i, b)| match i {
+            4 | 7 => *b == b'-',
             _ => b.is_ascii_digit(),
         })
 }
