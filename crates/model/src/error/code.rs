@@ -1,6 +1,6 @@
 //! The codes that clients compare. Each has its HTTP status and a client's next step (semantics 10).
 
-use std::fmt;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// The next step that a client may take after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Retry {
 macro_rules! codes {
     ($($code:ident => $status:literal, $retry:ident;)*) => {
         /// An error code of the Table service.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantArray)]
         #[non_exhaustive]
         pub enum Code {
             $($code,)*
@@ -24,13 +24,11 @@ macro_rules! codes {
 
         impl Code {
             /// Every code, for tables and tests.
-            pub const ALL: [Code; [$(Code::$code),*].len()] = [$(Code::$code),*];
+            pub const ALL: &[Code] = Code::VARIANTS;
 
             /// Returns the code as clients compare it, e.g. `EntityAlreadyExists`.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Code::$code => stringify!($code),)*
-                }
+            pub fn as_str(self) -> &'static str {
+                self.into()
             }
 
             /// Returns the HTTP status that the service answers with.
@@ -138,10 +136,6 @@ impl Code {
             code => code,
         }
     }
-
-    pub(super) fn from_name(name: &str) -> Option<Code> {
-        Code::ALL.into_iter().find(|code| code.as_str() == name)
-    }
 }
 
 /// The classes of SQLSTATEs that PostgreSQL has for faults of a statement or of the server. A statement without a fault
@@ -159,28 +153,22 @@ fn is_of_user(sqlstate: &str) -> bool {
     !FAULTS.contains(&class)
 }
 
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_code_is_read_back_from_its_name() {
-        for code in Code::ALL {
-            assert_eq!(Code::from_name(code.as_str()), Some(code));
+        for code in Code::ALL.iter().copied() {
+            assert_eq!(code.as_str().parse(), Ok(code));
             assert!((400..=503).contains(&code.http_status()), "{code}");
         }
-        assert_eq!(Code::from_name("duplicate key value"), None);
+        assert!("duplicate key value".parse::<Code>().is_err());
     }
 
     #[test]
     fn only_a_changed_entity_and_a_busy_server_are_worth_a_retry() {
-        for code in Code::ALL {
+        for code in Code::ALL.iter().copied() {
             let expected = match code {
                 Code::UpdateConditionNotSatisfied => Retry::AfterReading,
                 Code::ServerBusy | Code::OperationTimedOut => Retry::WithBackOff,

@@ -21,7 +21,7 @@ impl<'m> Report<'m> {
     /// comes from another version of the extension; it has the stage [`Stage::BackEnd`].
     pub fn parse(sqlstate: &str, text: &'m str) -> Option<Report<'m>> {
         let (name, message) = text.split_once(": ")?;
-        let code = Code::from_name(name)?;
+        let code: Code = name.parse().ok()?;
         let stage = row(code, sqlstate, message)
             .or_else(|| row(code, sqlstate, without_index(message)?))
             .map_or(Stage::BackEnd, |row| row.stage);
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn every_code_is_that_of_an_error() {
         let used: BTreeSet<&str> = rows().map(|row| row.code.as_str()).collect();
-        let all: BTreeSet<&str> = Code::ALL.into_iter().map(Code::as_str).collect();
+        let all: BTreeSet<&str> = Code::ALL.iter().copied().map(Code::as_str).collect();
         assert_eq!(used, all);
     }
 

@@ -209,7 +209,7 @@ fn the_table_of_errors_is_the_catalogs() {
         };
         assert!(row.contains(retry), "{code}: {retry} is not in {row}");
     }
-    let known: BTreeSet<&str> = Code::ALL.into_iter().map(Code::as_str).collect();
+    let known: BTreeSet<&str> = Code::ALL.iter().copied().map(Code::as_str).collect();
     assert!(
         documented.is_subset(&known),
         "not in the catalog: {:?}",

@@ -116,19 +116,12 @@ pub fn check_transport(https: bool) -> Result<(), Error> {
 
 /// Returns whether a key may verify signatures of this algorithm, by its own `alg`, `use` and `key_ops`.
 fn is_for(key: &CommonParameters, algorithm: Algorithm) -> bool {
-    let verifies = match &key.public_key_use {
-        None => true,
-        Some(given) => *given == PublicKeyUse::Signature,
-    };
-    let has_operation = match &key.key_operations {
-        None => true,
-        Some(operations) => operations.contains(&KeyOperations::Verify),
-    };
-    let has_algorithm = match key.key_algorithm {
-        None => true,
-        Some(given) => given.to_string().parse() == Ok(algorithm),
-    };
-    verifies && has_operation && has_algorithm
+    let (key_use, operations) = (key.public_key_use.as_ref(), key.key_operations.as_ref());
+    key_use.is_none_or(|given| *given == PublicKeyUse::Signature)
+        && operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify))
+        && key
+            .key_algorithm
+            .is_none_or(|given| given.to_string().parse() == Ok(algorithm))
 }
 
 fn key_set([file]: &[PathBuf; 1], [text]: &[Vec<u8>; 1]) -> Result<JwkSet, ConfigError> {
