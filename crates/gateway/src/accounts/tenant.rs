@@ -57,14 +57,15 @@ impl Tenants {
             let others = others
                 .map(|url| node(url, Membership::unknown()))
                 .collect::<Result<_, _>>()?;
-            let mut database = Database::new(node(&account.database, Membership::First)?, others);
-            if let Some(secondary) = &secondary {
+            let first = node(&account.database, Membership::First)?;
+            let standbys = secondary.clone().map(|secondary| {
                 let standby = |(index, url): (usize, &DatabaseUrl)| {
                     Node::standby(url.clone(), settings, certificates, secondary.clone(), index).map_err(problem)
                 };
-                let standbys = account.standbys.iter().enumerate().map(standby);
-                database = database.with_standbys(standbys.collect::<Result<_, _>>()?, secondary.clone());
-            }
+                let nodes: Result<_, _> = account.standbys.iter().enumerate().map(standby).collect();
+                nodes.map(|nodes| (nodes, secondary.clone()))
+            });
+            let database = Database::new(first, others, standbys.transpose()?);
             let bearer = account.bearer.clone().map(Bearer::new).transpose();
             let tenant = Tenant {
                 number,

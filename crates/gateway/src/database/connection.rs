@@ -12,7 +12,7 @@ use futures_core::Stream;
 use postgres_types::Json;
 use serde_json::value::RawValue;
 use table_service_connect::{Opened, Server, Wire, extension_in, with_sources};
-use table_service_model::extension;
+use table_service_model::extension::{self, Extension};
 use table_service_model::replication::Role;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
@@ -24,7 +24,7 @@ use super::membership::{Cluster, Identity};
 use super::probe::{self, Probe};
 use super::statements::{BEGIN_READ_ONLY, CLUSTER, HAS_CLUSTER, IN_RECOVERY, LIBRARY, PROBE, ROLLBACK, Statement};
 use super::types::{Measured, Parameters, Shard};
-use super::version::{outdated, usable};
+use super::version::outdated;
 
 /// The time limit of a connect. A server that hangs must not hold a request for minutes.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -255,7 +255,8 @@ impl Connection {
 
     /// Asks for the extension.
     async fn look(&mut self) -> Result<(), Error> {
-        self.version = usable(extension_in(self.query_once(extension::LOOK).await?.as_ref())?);
+        let found = extension_in(self.query_once(extension::LOOK).await?.as_ref())?;
+        self.version = Extension::usable(found, "table-service-gateway");
         Ok(())
     }
 
@@ -361,9 +362,10 @@ pub struct Connector {
     server: Server,
     /// Its number among several servers.
     number: usize,
+    /// Whether it is a standby that serves reads. Its library of the extension is also checked.
     pub is_standby: bool,
-    /// Whether each connection has to know which server it leads to.
-    probes: bool,
+    /// Whether each connection has to know which server it leads to, because that must be a member of a cluster.
+    pub probes: bool,
     /// Whether the log has the warning about the server's version.
     told: Once,
     some_have_grown: Arc<AtomicBool>,
@@ -386,18 +388,6 @@ impl Connector {
     pub fn of_several(mut self, number: usize) -> Connector {
         self.server = self.server.one_of_several(ONE_OF_SEVERAL_TIMEOUT);
         self.number = number;
-        self
-    }
-
-    /// For a standby that serves reads. Its library of the extension is also checked.
-    pub fn of_standby(mut self) -> Connector {
-        self.is_standby = true;
-        self.of_several(0)
-    }
-
-    /// For a server that must be a member of a cluster. Each of its connections knows which server it leads to.
-    pub fn that_probes(mut self) -> Connector {
-        self.probes = true;
         self
     }
 

@@ -119,11 +119,9 @@ impl Node {
         let mut servers = prepare(url, settings, certificates)?;
         let reach = match servers.pop() {
             Some(only) if servers.is_empty() && secondary.is_none() => {
-                let connector = Connector::new(only, some_have_grown.clone());
-                Reach::Server(Box::new(match membership {
-                    Membership::First => connector,
-                    Membership::Confirmed { .. } | Membership::Unconfirmed(_) => connector.that_probes(),
-                }))
+                let mut connector = Connector::new(only, some_have_grown.clone());
+                connector.probes = !matches!(membership, Membership::First);
+                Reach::Server(Box::new(connector))
             }
             last => {
                 let servers = servers.into_iter().chain(last).enumerate();
@@ -150,7 +148,8 @@ impl Node {
             .pop()
             .ok_or("the URL names no host")?;
         let some_have_grown = Arc::<AtomicBool>::default();
-        let connector = Connector::new(server, some_have_grown.clone()).of_standby();
+        let mut connector = Connector::new(server, some_have_grown.clone()).of_several(0);
+        connector.is_standby = true;
         let reach = Reach::Standby {
             connector: Box::new(connector),
             secondary,

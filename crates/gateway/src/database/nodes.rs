@@ -51,25 +51,23 @@ pub enum Endpoint {
 }
 
 impl Database {
-    /// Makes the database of these nodes. The others must be members.
-    pub fn new(first: Arc<Node>, others: Vec<Arc<Node>>) -> Database {
+    /// Makes the database of these nodes. The others must be members. Standbys serve the secondary endpoint.
+    pub fn new(
+        first: Arc<Node>,
+        others: Vec<Arc<Node>>,
+        standbys: Option<(Vec<Arc<Node>>, Arc<Secondary>)>,
+    ) -> Database {
         Database {
             first,
             others,
             next: AtomicUsize::new(0),
             shards: Arc::default(),
-            standbys: None,
+            standbys: standbys.map(|(nodes, secondary)| Standbys {
+                nodes,
+                secondary,
+                reads: Arc::default(),
+            }),
         }
-    }
-
-    /// The same with standbys, which serve the secondary endpoint.
-    pub fn with_standbys(mut self, nodes: Vec<Arc<Node>>, secondary: Arc<Secondary>) -> Database {
-        self.standbys = Some(Standbys {
-            nodes,
-            secondary,
-            reads: Arc::default(),
-        });
-        self
     }
 
     /// Begins to probe servers that may fail over, and standbys.

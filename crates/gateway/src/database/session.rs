@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
             Some(partition_key) => self.of_partition(page.table, partition_key)?,
             None => *self,
         };
-        let mut retries = Retries::default();
+        let mut retries = Retries::new();
         loop {
             match Box::pin(session.attempt_page(page, sink)).await {
                 Ok(result) => return result,
@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
         statement: Statement,
         attempt: impl Fn(Session<'a>) -> F,
     ) -> Result<T, Failure> {
-        let (mut session, mut retries) = (*self, Retries::default());
+        let (mut session, mut retries) = (*self, Retries::new());
         loop {
             // In boxes, because both are large and would be moved with the futures of all callers.
             match Box::pin(attempt(session)).await {
@@ -665,17 +665,15 @@ struct Retries {
     begun: Instant,
 }
 
-impl Default for Retries {
-    fn default() -> Retries {
+impl Retries {
+    fn new() -> Retries {
         Retries {
             pause: FIRST_PAUSE,
             count: 0,
             begun: Instant::now(),
         }
     }
-}
 
-impl Retries {
     /// Waits until the next attempt. There is none if one as long as the last would miss the deadline.
     async fn again(&mut self, statement: Statement, diagnosis: Diagnosis, deadline: Instant) -> Result<(), Failure> {
         let harmless = diagnosis.rolled_back || (diagnosis.connection_lost && statement.effect() == Effect::Reads);
@@ -698,7 +696,11 @@ async fn end<T>(mut lease: Lease, result: Result<Result<T, tokio_postgres::Error
     let mut diagnosis = match result {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => Diagnosis::of(&error),
-        Err(NoAnswer::Late) => cancel(&mut lease).await,
+        Err(NoAnswer::Late) => {
+            // The next user of the connection must not wait for it.
+            Box::pin(lease.cancel()).await;
+            late()
+        }
         Err(NoAnswer::Superseded) => {
             Diagnosis::of_lost_connection(Failure::busy("Another server has become the primary"))
         }
@@ -753,12 +755,6 @@ async fn run_group<C: GroupedCall>(mut lease: Lease, permit: LeadPermit<C>, tabl
     for (waiting, outcome) in group.into_iter().zip(outcomes) {
         waiting.end(outcome);
     }
-}
-
-/// Cancels the statement of a connection because its time is over: the next user must not wait for it.
-async fn cancel(lease: &mut Lease) -> Diagnosis {
-    Box::pin(lease.cancel()).await;
-    late()
 }
 
 /// The diagnosis of a statement that may still be executed when the time of its request is over.

@@ -47,8 +47,3 @@ pub async fn query_text(
         }
     }
 }
-
-/// An error of the connection as one of the service.
-pub fn failure(error: &Error) -> Failure {
-    Diagnosis::of(error).failure
-}

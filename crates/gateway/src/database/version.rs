@@ -1,11 +1,4 @@
-//! The versions of the extension and of PostgreSQL with which this gateway works.
-
-use table_service_model::extension::Extension;
-
-/// The version of the extension, if this gateway works with it.
-pub fn usable(found: Option<Extension>) -> Result<String, String> {
-    Extension::usable(found, "table-service-gateway")
-}
+//! The versions of PostgreSQL with which this gateway works.
 
 /// The first minor release of each major version of PostgreSQL that applies row-level security to cached plans when
 /// roles change (CVE-2026-14666, and those before it: CVE-2025-8713, CVE-2024-10976, CVE-2023-2455). The guide also

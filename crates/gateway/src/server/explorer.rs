@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
 use crate::config::{Config, ExplorerMode};
-use crate::database::{Membership, Node, Parameters, PoolSettings, query_text};
+use crate::database::{Diagnosis, Membership, Node, Parameters, PoolSettings, query_text};
 use crate::failure::Failure;
 use crate::limits::shares::Shares;
 
@@ -86,7 +86,7 @@ impl ExplorerDatabases {
 
     fn problem(&self, error: &tokio_postgres::Error) -> Problem {
         let Some(error) = error.as_db_error() else {
-            return of_failure(crate::database::failure(error));
+            return of_failure(Diagnosis::of(error).failure);
         };
         let (sqlstate, message, hint) = (error.code(), error.message(), error.hint().map(str::to_owned));
         if let Some(report) = Report::parse(sqlstate.code(), message) {
