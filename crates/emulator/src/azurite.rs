@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, ValueEnum};
+use clap::{ArgAction, Args, Parser};
 use table_service_gateway::config::{AccountSettings, Settings};
 
 use crate::messages::Messages;
@@ -75,8 +75,8 @@ pub struct AzuriteTable {
     debug: Option<PathBuf>,
 
     /// Take bearer tokens over HTTPS: basic looks at their times, issuer and audience, and at no signature
-    #[arg(long, value_name = "LEVEL", ignore_case = true)]
-    oauth: Option<OAuth>,
+    #[arg(long, value_name = "LEVEL", value_parser = ["basic"], ignore_case = true)]
+    oauth: Option<String>,
 
     /// Serve HTTPS with this PEM certificate
     #[arg(long, value_name = "FILE")]
@@ -155,12 +155,6 @@ pub struct Azurite {
     /// Taken, and not needed: it is a limit of blobs and queues
     #[arg(long = "extentMemoryLimit", value_name = "MEGABYTES")]
     extent_memory_limit: Option<f64>,
-}
-
-/// The checks of bearer tokens.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum OAuth {
-    Basic,
 }
 
 /// Options without an effect.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serializer};
 use table_service_model::{Dialect, Secret};
@@ -71,12 +72,8 @@ pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Sec
             Ok(vec![text.into()])
         }
 
-        fn visit_seq<A: SeqAccess<'de>>(self, mut texts: A) -> Result<Vec<Secret>, A::Error> {
-            let mut all = Vec::new();
-            while let Some(text) = texts.next_element()? {
-                all.push(text);
-            }
-            Ok(all)
+        fn visit_seq<A: SeqAccess<'de>>(self, texts: A) -> Result<Vec<Secret>, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(texts))
         }
     }
 

@@ -1,5 +1,5 @@
-//! Takes a request through its stages: head, account, operation, credentials, body, permit, execution, response. Each takes the
-//! results of those before it, and can end the request with an error.
+//! Takes a request, whose head is read, through its stages: account, operation, credentials, body, hook, permit,
+//! execution, end. Each takes the results of those before it, and each but the last can end the request with an error.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -64,25 +64,11 @@ pub struct Gateway {
     pub hosts: Option<Vec<String>>,
 }
 
-/// Account and time limit of a request.
-struct Addressed<'r> {
-    target: &'r Target<'r>,
-    /// `None` if there is no such account. The credentials' stage refuses that, so that clients cannot find out which accounts exist.
-    tenant: Option<&'r Arc<Tenant>>,
-    deadline: Instant,
-}
-
 /// A request with credentials that permit its operation.
 struct Permitted<'r> {
     tenant: &'r Tenant,
     session: Session<'r>,
     grant: Grant,
-}
-
-/// The body of a request, and the memory for all that the request may need. From then on it only gives back.
-struct Received {
-    body: Vec<u8>,
-    memory: Share,
 }
 
 impl Gateway {
@@ -147,26 +133,26 @@ impl Gateway {
         };
         let mut prefer = Prefer::parse(head.header("prefer"));
         let result = async {
-            let addressed = self.address(head, target.as_ref(), tenant)?;
+            let (target, deadline) = self.address(head, target.as_ref())?;
             if head.method == Method::OPTIONS {
                 event.operation = "Preflight";
                 return preflight(head, tenant);
             }
-            let operation = Operation::read(&head.method, Resource::parse(addressed.target.path)?, &head.query)?;
+            let operation = Operation::read(&head.method, Resource::parse(target.path)?, &head.query)?;
             event.operation = operation.name();
             prefer = prefer.filter(|_| operation.has_preference());
             event.account = tenant.map_or_else(String::new, |tenant| tenant.account.name().to_owned());
-            let permitted = self.authorize(head, &addressed, &operation).await?;
+            let permitted = self.authorize(head, target, deadline, tenant, &operation).await?;
             let metadata = match operation {
                 // In a batch the Accept of each part counts, not that of the request.
                 Operation::Batch => accepted.unwrap_or(Metadata::Minimal),
                 _ if is_xml(head) => Metadata::Minimal,
                 _ => accepted?,
             };
-            let mut received = self.receive(head, &operation, permitted.tenant, &mut body).await?;
-            event.request_bytes = received.body.len();
+            let (content, mut memory) = self.receive(head, &operation, permitted.tenant, &mut body).await?;
+            event.request_bytes = content.len();
             event.table = operation.table().unwrap_or_default().to_owned();
-            let decision = self.decide(head, &operation, permitted.tenant, &received.body);
+            let decision = self.decide(head, &operation, permitted.tenant, &content);
             event.fault = decision.name;
             if let Some(table) = decision.table.filter(|_| event.table.is_empty()) {
                 event.table = table;
@@ -183,12 +169,12 @@ impl Gateway {
                 session: permitted.session,
                 grant: &permitted.grant,
                 head,
-                base: base(head, addressed.target),
+                base: base(head, target),
                 metadata,
                 prefer,
                 partition: OnceLock::new(),
             };
-            let result = operations::execute(&context, &operation, received.body, &mut received.memory).await;
+            let result = operations::execute(&context, &operation, content, &mut memory).await;
             event.partition = operation.address().map(|address| address.partition_key.clone());
             if let Some((table, partition)) = context.partition.into_inner() {
                 event.table = table;
@@ -207,7 +193,7 @@ impl Gateway {
             );
             match decision.after {
                 Some(end) => end_of(end),
-                None => result.map(|reply| holding(reply, received.memory)),
+                None => result.map(|reply| holding(reply, memory)),
             }
         }
         .await;
@@ -220,13 +206,8 @@ impl Gateway {
         })
     }
 
-    /// The stage *account*.
-    fn address<'r>(
-        &self,
-        head: &Head,
-        target: Option<&'r Target<'r>>,
-        tenant: Option<&'r Arc<Tenant>>,
-    ) -> Result<Addressed<'r>, Failure> {
+    /// The stage *account*. Returns the target and the deadline.
+    fn address<'r>(&self, head: &Head, target: Option<&'r Target<'r>>) -> Result<(&'r Target<'r>, Instant), Failure> {
         let name = head.host.name();
         if let Some(hosts) = &self.hosts
             && !head.host.is_local()
@@ -238,30 +219,26 @@ impl Gateway {
         let target = target.ok_or(RequestError::UriInvalid)?;
         let limit = self.limits.request;
         let limit = head.timeout()?.map_or(limit, |given| given.min(limit));
-        Ok(Addressed {
-            target,
-            tenant,
-            deadline: Instant::now() + limit,
-        })
+        Ok((target, Instant::now() + limit))
     }
 
-    /// The stage *credentials*.
+    /// The stage *credentials*. It also refuses an account that does not exist: a stage before it would tell clients
+    /// which accounts exist.
     async fn authorize<'r>(
         &self,
         head: &Head,
-        addressed: &Addressed<'r>,
+        target: &Target<'_>,
+        deadline: Instant,
+        tenant: Option<&'r Arc<Tenant>>,
         operation: &Operation,
     ) -> Result<Permitted<'r>, Failure> {
-        let target = addressed.target;
         let challenged = self.tenants.challenger(target.account).is_some();
-        let tenant = addressed
-            .tenant
-            .ok_or_else(|| refuse_unknown_account(head, challenged))?;
+        let tenant = tenant.ok_or_else(|| refuse_unknown_account(head, challenged))?;
         let endpoint = match target.secondary {
             true => Endpoint::Secondary,
             false => Endpoint::Primary,
         };
-        let session = Session::at(endpoint, &tenant.database, addressed.deadline);
+        let session = Session::at(endpoint, &tenant.database, deadline);
         let other_issuer = |token: &str| self.hook.as_ref()?.check_token(tenant, token, head.peer.https);
         let permit = || self.permit(tenant);
         let (grant, relation) = authenticate(tenant, &session, head, target, challenged, other_issuer, permit).await?;
@@ -273,14 +250,15 @@ impl Gateway {
         Ok(Permitted { tenant, session, grant })
     }
 
-    /// The stage *body*.
+    /// The stage *body*. Returns the body, and the memory for all that the request may need, which from then on only
+    /// gives back.
     async fn receive(
         &self,
         head: &Head,
         operation: &Operation,
         tenant: &Tenant,
         body: &mut Pending,
-    ) -> Result<Received, Failure> {
+    ) -> Result<(Vec<u8>, Share), Failure> {
         let length = body.length(&head.headers, operation.body_limit())?;
         let Need { least, most } = Need::of(operation, &head.query, length);
         let memory = self.memory.take(tenant.number, least, most, self.limits.memory).await;
@@ -289,19 +267,19 @@ impl Gateway {
         })?;
         let body = body.read(length, self.limits.body).await?;
         memory.shrink(Need::of(operation, &head.query, body.len()).most);
-        Ok(Received { body, memory })
+        Ok((body, memory))
     }
 
-    /// Asks the hook about a request that is ready to run.
+    /// The stage *hook*.
     fn decide(&self, head: &Head, operation: &Operation, tenant: &Tenant, body: &[u8]) -> Decision {
-        let Some(hook) = &self.hook else {
-            return Decision::default();
-        };
-        hook.decide(&HookedRequest {
-            tenant,
-            head,
-            operation,
-            body,
+        let hook = self.hook.as_ref();
+        hook.map_or_else(Decision::default, |hook| {
+            hook.decide(&HookedRequest {
+                tenant,
+                head,
+                operation,
+                body,
+            })
         })
     }
 
