@@ -13,6 +13,7 @@ use table_service_explorer::Explorer;
 use table_service_model::Dialect;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_rustls::TlsAcceptor;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -95,17 +96,68 @@ pub async fn run(
     let (permits, memory) = shares(&config)?;
     let identity = config.tls.clone().map(Identity::read).transpose()?;
     let tls = identity.as_ref().map(Identity::acceptor).transpose()?;
+    let (tenants, explorer_databases) = start_databases(&config, &memory).await?;
+
+    // A program that has the gateway in it ends with its terminal.
+    let takes_hangups = hook.is_none();
+    let hangup = || takes_hangups.then(|| signal(SignalKind::hangup())).transpose();
+    let hangup_of_tls = hangup()?;
+    let signals = StopSignals::new()?;
+    let listener = listen_for_clients(&config).await?;
+    let address = listener.local_addr()?;
+    let admin_listener = listen_for_operators(&config).await?;
+    let admin_address = admin_listener.local_addr()?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let explorer = explorer_databases
+        .map(|databases| Explorer::new(databases, format!("{scheme}://{}", reachable(address))))
+        .transpose()?;
+    let mut explorer_address = explorer.as_ref().map(|explorer| explorer.address(admin_address));
+
+    let gateway = Arc::new(new_gateway(&config, tenants, permits, memory, hook));
+    let admin = Arc::new(Admin {
+        gateway: gateway.clone(),
+        stopping: AtomicBool::new(false),
+        is_loopback: admin_address.ip().to_canonical().is_loopback(),
+        hosts: config.admin_hosts.clone(),
+        explorer,
+    });
+    tokio::spawn(admin.clone().run(admin_listener));
+    tokio::spawn(keep_reading(identity, hangup_of_tls));
+    start_background(&gateway, config.expiry_interval, hangup)?;
+
+    if let Some(path) = &config.explorer_address_file
+        && let Some(address) = explorer_address.take()
+    {
+        table_service_explorer::write(&address, path)
+            .map_err(|problem| ConfigError::new("explorer_address_file", problem))?;
+    }
+    if let Some(hook) = &gateway.hook {
+        hook.serve_beside(tls.clone());
+    }
+    announce(&Addresses {
+        scheme,
+        clients: address,
+        admin: admin_address,
+        explorer: explorer_address,
+    });
+    serve(&config, gateway, &admin, listener, tls, signals).await?;
+    Ok(())
+}
+
+/// Begins to reach the databases of the accounts and of the explorer, and checks those of the accounts.
+async fn start_databases(
+    config: &Config,
+    memory: &Arc<Shares>,
+) -> Result<(Tenants, Option<Arc<ExplorerDatabases>>), Box<dyn Error>> {
     let certificates = Certificates::read(config.database_ca.as_deref())
         .map_err(|problem| ConfigError::new("database_ca", problem))?;
     let explorer_databases = match config.explorer {
         ExplorerMode::Off => None,
-        ExplorerMode::Read | ExplorerMode::Write => Some(Arc::new(ExplorerDatabases::new(
-            &config,
-            memory.clone(),
-            &certificates,
-        )?)),
+        ExplorerMode::Read | ExplorerMode::Write => {
+            Some(Arc::new(ExplorerDatabases::new(config, memory.clone(), &certificates)?))
+        }
     };
-    let tenants = Tenants::new(&config, &certificates)?;
+    let tenants = Tenants::new(config, &certificates)?;
     for tenant in tenants
         .iter()
         .filter(|tenant| tenant.filter_dialect == Dialect::Extended)
@@ -134,15 +186,13 @@ pub async fn run(
         }
         tokio::spawn(async move { tenant.cors.keep_reading(&tenant.database.first).await });
     }
+    Ok((tenants, explorer_databases))
+}
 
-    // A program that has the gateway in it ends with its terminal.
-    let takes_hangups = hook.is_none();
-    let hangup = || takes_hangups.then(|| signal(SignalKind::hangup())).transpose();
-    let hangup_of_tls = hangup()?;
-    let mut signals = StopSignals::new()?;
+/// Listens for clients. The development account, whose key is public, is for this machine alone.
+async fn listen_for_clients(config: &Config) -> Result<TcpListener, Box<dyn Error>> {
     let listener = bind("listen", &config.listen).await?;
-    let address = listener.local_addr()?;
-    if config.loopback_only && !address.ip().is_loopback() {
+    if config.loopback_only && !listener.local_addr()?.ip().is_loopback() {
         return Err(ConfigError::new(
             "expose_development_account",
             format!(
@@ -153,10 +203,13 @@ pub async fn run(
         )
         .into());
     }
-    let admin_listener = bind("admin_listen", &config.admin_listen).await?;
-    let admin_address = admin_listener.local_addr()?;
+    Ok(listener)
+}
 
-    if config.explorer != ExplorerMode::Off && !admin_address.ip().to_canonical().is_loopback() {
+/// Listens for operators. The explorer is for this machine alone.
+async fn listen_for_operators(config: &Config) -> Result<TcpListener, Box<dyn Error>> {
+    let listener = bind("admin_listen", &config.admin_listen).await?;
+    if config.explorer != ExplorerMode::Off && !listener.local_addr()?.ip().to_canonical().is_loopback() {
         let problem = format!(
             "{} can be reached from other machines, and the explorer is for this one: listen for operators on 127.0.0.1, and use \
              ssh -L or kubectl port-forward from elsewhere",
@@ -164,13 +217,17 @@ pub async fn run(
         );
         return Err(ConfigError::new("explorer", problem).into());
     }
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let explorer = explorer_databases
-        .map(|databases| Explorer::new(databases, format!("{scheme}://{}", reachable(address))))
-        .transpose()?;
-    let mut explorer_address = explorer.as_ref().map(|explorer| explorer.address(admin_address));
+    Ok(listener)
+}
 
-    let gateway = Arc::new(Gateway {
+fn new_gateway(
+    config: &Config,
+    tenants: Tenants,
+    permits: Arc<Shares>,
+    memory: Arc<Shares>,
+    hook: Option<Arc<dyn Hook>>,
+) -> Gateway {
+    Gateway {
         permits,
         memory,
         tenants,
@@ -183,18 +240,16 @@ pub async fn run(
             body: config.body_timeout,
             memory: config.pool_timeout,
         },
-    });
-    let admin = Arc::new(Admin {
-        gateway: gateway.clone(),
-        stopping: AtomicBool::new(false),
-        is_loopback: admin_address.ip().to_canonical().is_loopback(),
-        hosts: config.admin_hosts.clone(),
-        explorer,
-    });
-    tokio::spawn(admin.clone().run(admin_listener));
+    }
+}
 
+/// Starts the tasks that run beside the requests.
+fn start_background(
+    gateway: &Arc<Gateway>,
+    expiry_interval: Option<Duration>,
+    hangup: impl Fn() -> std::io::Result<Option<Signal>>,
+) -> std::io::Result<()> {
     tokio::spawn(service_manager::keep_telling(gateway.tenants.iter().cloned().collect()));
-    tokio::spawn(keep_reading(identity, hangup_of_tls));
     for tenant in gateway.tenants.iter().filter(|tenant| tenant.bearer.is_some()) {
         let (tenant, hangup) = (tenant.clone(), hangup()?);
         tokio::spawn(async move {
@@ -208,36 +263,29 @@ pub async fn run(
             tokio::time::sleep(TICK).await;
         }
     });
-    if let Some(interval) = config.expiry_interval {
-        for tenant in gateway.tenants.iter().cloned() {
-            tokio::spawn(sweeper::keep_sweeping(gateway.clone(), tenant, interval));
-        }
-    }
-
     for tenant in gateway.tenants.iter().cloned() {
+        if let Some(interval) = expiry_interval {
+            tokio::spawn(sweeper::keep_sweeping(gateway.clone(), tenant.clone(), interval));
+        }
         tokio::spawn(feed_watch::keep_watching(gateway.clone(), tenant));
     }
+    Ok(())
+}
 
-    if let Some(path) = &config.explorer_address_file
-        && let Some(address) = explorer_address.take()
-    {
-        table_service_explorer::write(&address, path)
-            .map_err(|problem| ConfigError::new("explorer_address_file", problem))?;
-    }
-    if let Some(hook) = &gateway.hook {
-        hook.serve_beside(tls.clone());
-    }
-    announce(&Addresses {
-        scheme,
-        clients: address,
-        admin: admin_address,
-        explorer: explorer_address,
-    });
+/// Serves clients until a signal, and then ends their requests.
+async fn serve(
+    config: &Config,
+    gateway: Arc<Gateway>,
+    admin: &Admin,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    mut signals: StopSignals,
+) -> Result<(), ConfigError> {
     let server = Server {
         gateway,
         listener,
         tls,
-        max_connections: max_connections(&config),
+        max_connections: max_connections(config),
         head_memory: Shares::new((config.max_memory / HEAD_PART).max(LONG_BYTES), 1, LONG_BYTES)
             .map_err(|needed| ConfigError::new("max_memory", format!("must be at least {needed} bytes")))?,
         header_timeout: config.header_timeout,
