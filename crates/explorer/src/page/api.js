@@ -222,6 +222,13 @@ export function isAbort(/** @type {unknown} */ error) {
   return error instanceof DOMException && error.name === 'AbortError';
 }
 
+/** Waits for so many milliseconds. */
+export function pause(/** @type {number} */ time) {
+  return new Promise((resolve) => {
+    setTimeout(resolve, time);
+  });
+}
+
 /** The panel beside the view. */
 export const panel = new Part();
 

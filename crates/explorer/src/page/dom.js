@@ -56,9 +56,9 @@ export function byId(/** @type {string} */ id) {
 }
 
 /** A button. While its action runs, a click does nothing, and the button keeps the focus. */
-export function button(/** @type {string} */ text, /** @type {() => unknown} */ action,
+export function button(/** @type {Child | Child[]} */ content, /** @type {() => unknown} */ action,
   /** @type {Record<string, unknown>} */ attributes = {}) {
-  const made = element('button', { type: 'button', ...attributes }, text);
+  const made = element('button', { type: 'button', ...attributes }, ...[content].flat());
   made.addEventListener('click', async () => {
     if (!made.hasAttribute('aria-busy')) {
       made.setAttribute('aria-busy', 'true');
@@ -67,6 +67,23 @@ export function button(/** @type {string} */ text, /** @type {() => unknown} */ 
     }
   });
   return made;
+}
+
+/**
+ * Buttons of which one is pressed. A click presses another one, and picks its name.
+ *
+ * @template {string} T
+ * @param {string} label
+ * @param {T[]} names
+ * @param {T} chosen
+ * @param {(name: T) => void} pick
+ */
+export function segments(label, names, chosen, pick) {
+  const choices = names.map((name) => element('button', { type: 'button', 'aria-pressed': String(name === chosen), onclick: () => {
+    choices.forEach((choice) => choice.setAttribute('aria-pressed', String(choice.textContent === name)));
+    pick(name);
+  } }, name));
+  return element('div', { class: 'segments', role: 'group', 'aria-label': label }, ...choices);
 }
 
 /**

@@ -275,8 +275,8 @@ export class Editor {
       this.fault.later();
       this.tell();
     });
-    this.add = button('', () => this.addRow(['', 'Edm.String', ''], null).name.focus(), { class: 'ghost', 'aria-label': 'Add a property' });
-    this.add.append(icon('plus'), 'Add a property');
+    this.add = button([icon('plus'), 'Add a property'], () => this.addRow(['', 'Edm.String', ''], null).name.focus(), {
+      class: 'ghost', 'aria-label': 'Add a property' });
     this.toggle = button('As JSON', () => this.switch(), { class: 'ghost', 'aria-pressed': 'false' });
     this.element = element('section', { class: 'editor', 'aria-label': 'Properties' }, this.list, this.sheet, this.fault.element,
       element('div', { class: 'tools' }, canWrite && this.add, this.toggle));

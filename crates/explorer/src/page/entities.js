@@ -96,8 +96,7 @@ class View {
     };
     const act = (/** @type {'importEntities' | 'exportEntities' | 'deleteByFilter' | 'clearTable' | 'dropTable'} */ name) => () => (
       this.edit((edits, panel) => edits[name](panel)));
-    const insert = button('', () => this.insert(), { class: 'primary', 'aria-label': 'Insert' });
-    insert.append(icon('plus'), element('span', {}, 'Insert'));
+    const insert = button([icon('plus'), element('span', {}, 'Insert')], () => this.insert(), { class: 'primary', 'aria-label': 'Insert' });
     return element('div', { class: 'actions', role: 'group', 'aria-label': 'Actions' },
       picker(this.layout, () => new Map([...this.types].map(([name, types]) => [name, [...types].join(' or ')])), () => this.showColumns()),
       menu(iconButton('more', 'More actions'), 'More actions', [

@@ -256,7 +256,7 @@ export class FilterField {
           });
           star.setAttribute('aria-pressed', String(isSaved));
           return element('li', {},
-            button('', () => {
+            button(element('bdi', { class: 'mono' }, filter), () => {
               close();
               this.input.value = filter;
               this.run();
@@ -267,11 +267,7 @@ export class FilterField {
             }));
         };
         const part = (/** @type {string} */ title, /** @type {Kept[]} */ list) => (list.length === 0 ? []
-          : [element('h2', {}, title), element('ul', {}, ...list.map((one) => {
-            const made = line(one);
-            made.firstElementChild?.append(element('bdi', { class: 'mono' }, one.filter));
-            return made;
-          }))]);
+          : [element('h2', {}, title), element('ul', {}, ...list.map(line))]);
         content.replaceChildren(
           ...(current !== '' && !own.some(({ filter, isSaved }) => isSaved && filter === current) ? [button('Save this filter', () => {
             this.kept.put(current, true);

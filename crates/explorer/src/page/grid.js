@@ -272,9 +272,8 @@ export class Grid {
     const entity = /** @type {Entity} */ (this.entities[index]);
     const { partitionKey, rowKey, timestamp } = entity;
     const place = (/** @type {number} */ column) => ({ 'data-column': column + this.offset, tabindex: '-1' });
-    const open = button('', () => this.open(index), {
+    const open = button(text(partitionKey), () => this.open(index), {
       class: 'open', 'aria-label': `Open ${partitionKey} ${rowKey}`, ...place(0) });
-    open.append(text(partitionKey));
     const box = element('input', {
       type: 'checkbox', 'aria-label': `Select ${partitionKey} ${rowKey}`, 'data-column': '0', tabindex: '-1' });
     box.checked = this.chosen.has(entity);
@@ -422,11 +421,7 @@ export class Grid {
   mark(/** @type {Entity | null} */ entity) {
     this.opened = entity;
     for (const [index, row] of this.rows) {
-      if (entity !== null && this.entities[index] === entity) {
-        row.setAttribute('aria-current', 'true');
-      } else {
-        row.removeAttribute('aria-current');
-      }
+      row.ariaCurrent = entity !== null && this.entities[index] === entity ? 'true' : null;
     }
   }
 

@@ -1,6 +1,6 @@
 // The first page: how a program gets at the tables of an account, its requests now, and all tables in a list.
 
-import { button, bytes, element, number, say, shown, sortedTable } from './dom.js';
+import { button, bytes, element, number, say, segments, shown, sortedTable } from './dom.js';
 import { icon } from './icons.js';
 import { drawLoad, hotPartitions, rateText, requestsOf, watch } from './plots.js';
 import { address, go } from './route.js';
@@ -84,13 +84,12 @@ function rowOf(/** @type {string} */ account, /** @type {Table} */ { name, estim
 
 /** A button that copies a text, and says so. */
 export function copyButton(/** @type {string} */ label, /** @type {() => string} */ text) {
-  const made = button('', async () => {
+  const made = button([icon('copy'), 'Copy'], async () => {
     await navigator.clipboard.writeText(text());
     made.replaceChildren(icon('check'), 'Copy');
     say('Copied.');
     setTimeout(() => made.replaceChildren(icon('copy'), 'Copy'), 2000);
   }, { 'aria-label': label });
-  made.append(icon('copy'), 'Copy');
   return made;
 }
 
@@ -103,26 +102,17 @@ function connect(/** @type {string} */ account, /** @type {{clients: string, key
     `TableEndpoint=${clients}/${account}`].join(';');
   const field = element('input', { readonly: true, value: connection, 'aria-label': 'Connection string', class: 'mono' });
   field.addEventListener('focus', () => field.select());
-  const code = element('pre', { tabindex: '0', 'aria-label': 'First lines' });
-  const names = Object.keys(LINES);
-  const choices = names.map((name) => {
-    const choice = element('button', { type: 'button', 'aria-pressed': 'false' }, name);
-    choice.addEventListener('click', () => choose(name));
-    return choice;
-  });
-  const choose = (/** @type {string} */ name) => {
+  const code = element('pre', { tabindex: '0', 'aria-label': 'First lines' }, LINES['Python']);
+  const languages = segments('Language', Object.keys(LINES), 'Python', (name) => {
     code.textContent = LINES[name] ?? '';
-    choices.forEach((choice) => choice.setAttribute('aria-pressed', String(choice.textContent === name)));
-  };
-  choose(names[0] ?? '');
+  });
   return element('section', { class: 'card connect', 'aria-labelledby': 'connect' },
     element('div', { class: 'joined' }, element('h2', { id: 'connect' }, 'Connect a program'), field,
       copyButton('Copy the connection string', () => connection)),
     key === UNKNOWN && element('p', { class: 'quiet' },
       'The explorer does not know the key of this account. It is in the configuration of the gateway.'),
     element('details', { open: isOpen }, element('summary', {}, 'First lines'),
-      element('div', { class: 'code-head' }, element('div', { class: 'segments', role: 'group', 'aria-label': 'Language' }, ...choices),
-        copyButton('Copy the lines', () => code.textContent ?? '')),
+      element('div', { class: 'code-head' }, languages, copyButton('Copy the lines', () => code.textContent ?? '')),
       code));
 }
 
@@ -180,4 +170,3 @@ async function loadSample(/** @type {Scope} */ scope) {
   dispatchEvent(new Event('tables-changed'));
   go({ table: SAMPLE[0].table, view: 'entities', filter: '', select: '' });
 }
-

@@ -1,7 +1,7 @@
 // The explorer. It shows the view of one route at a time (route.js): the entities of a table, its design, its access policies, the
 // changes of its database, or the load of the gateway.
 
-import { Part, Problem, awaySince, isAbort, loaded, panel, takeToken } from './api.js';
+import { Part, Problem, awaySince, isAbort, loaded, panel, pause, takeToken } from './api.js';
 import { attempt, byId, element, say, shown } from './dom.js';
 import { showEntities } from './entities.js';
 import { icon } from './icons.js';
@@ -149,9 +149,7 @@ async function showRoute(scope) {
 }
 
 /** When the rest of the page is loaded, at the latest. */
-const later = () => new Promise((resolve) => {
-  setTimeout(resolve, 500);
-});
+const later = () => pause(500);
 
 /** Loads the rest, so that it is there when the user asks for it. */
 function loadRest() {
@@ -196,9 +194,7 @@ async function waitForGateway() {
     && `No answer from the gateway since ${awaySince.toTimeString().slice(0, 8)}. What you see was read before.`;
   const scope = waiting.begin(route());
   while (awaySince) {
-    await new Promise((resolve) => {
-      setTimeout(resolve, AGAIN);
-    });
+    await pause(AGAIN);
     await scope.hello().catch(() => {});
   }
   if (!scope.signal.aborted && byId('panel').hidden) {

@@ -117,7 +117,5 @@ export function openMenu(/** @type {HTMLElement} */ anchor, /** @type {string} *
 /** A button that shows only an icon. Its label names the action, and shows on hover. */
 export function iconButton(/** @type {Icon} */ name, /** @type {string} */ label,
   /** @type {() => unknown} */ action = () => {}) {
-  const made = button('', action, { class: 'ghost icon-only', 'aria-label': label, title: label });
-  made.append(icon(name));
-  return made;
+  return button(icon(name), action, { class: 'ghost icon-only', 'aria-label': label, title: label });
 }

@@ -17,8 +17,7 @@ export function openPanel(/** @type {string} */ title, /** @type {Child[]} */ ..
   part.guard = null;
   withdraw();
   const heading = element('h2', { id: 'panel-title', tabindex: '-1' }, title);
-  const close = button('', closePanel, { class: 'ghost icon-only', 'aria-label': 'Close', title: 'Close' });
-  close.append(icon('close'));
+  const close = button(icon('close'), closePanel, { class: 'ghost icon-only', 'aria-label': 'Close', title: 'Close' });
   panel.replaceChildren(element('div', { class: 'panel-head' }, heading, close));
   append(panel, children);
   panel.hidden = false;

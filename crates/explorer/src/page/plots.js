@@ -1,7 +1,7 @@
 // The load of the gateway, from its metrics: rate, errors, latencies, and the most requested partitions.
 
-import { isAbort } from './api.js';
-import { element, number, scrolled, shown, svg, tableOf } from './dom.js';
+import { isAbort, pause } from './api.js';
+import { element, number, scrolled, segments, shown, svg, tableOf } from './dom.js';
 import { recall, remember } from './memory.js';
 import { address } from './route.js';
 
@@ -44,9 +44,7 @@ export async function watch(/** @type {Scope} */ scope, /** @type {(samples: Sam
         onProblem(error);
       }
     }
-    await new Promise((resolve) => {
-      setTimeout(resolve, INTERVAL);
-    });
+    await pause(INTERVAL);
   }
 }
 
@@ -54,13 +52,11 @@ export async function showLoad(/** @type {HTMLElement} */ main, /** @type {Scope
   const plots = element('div', { class: 'plots' });
   const operations = scrolled('Operations');
   const partitions = element('div', {});
-  const choices = SPANS.map((minutes) => element('button', {
-    type: 'button', 'aria-pressed': String(minutes === span()), onclick: () => {
-      remember('span', minutes);
-      choices.forEach((choice, index) => choice.setAttribute('aria-pressed', String(SPANS[index] === minutes)));
-      drawLoad(plots);
-    } }, `${minutes} min`));
-  main.append(element('div', { class: 'segments', role: 'group', 'aria-label': 'Time' }, ...choices), plots,
+  const times = segments('Time', SPANS.map((minutes) => `${minutes} min`), `${span()} min`, (name) => {
+    remember('span', Number.parseInt(name, 10));
+    drawLoad(plots);
+  });
+  main.append(times, plots,
     element('h2', {}, 'Operations since the start'), operations,
     element('h2', {}, 'Most requested partitions'), partitions);
   await watch(scope, (samples) => {

@@ -35,11 +35,7 @@ export async function showTables(/** @type {HTMLElement} */ list, /** @type {Sco
 /** Marks the table that is shown. */
 export function markTable(/** @type {HTMLElement} */ list) {
   for (const link of list.querySelectorAll('a')) {
-    if (link.dataset['table'] === route().table) {
-      link.setAttribute('aria-current', 'page');
-    } else {
-      link.removeAttribute('aria-current');
-    }
+    link.ariaCurrent = link.dataset['table'] === route().table ? 'page' : null;
   }
 }
 

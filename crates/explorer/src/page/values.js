@@ -1,7 +1,7 @@
 // Values as people edit them: a text is the truth, and beside it is a control for its type: a switch, a date and a
 // time, bytes as hex or as a text, JSON as a tree.
 
-import { element } from './dom.js';
+import { element, segments } from './dom.js';
 import { icon } from './icons.js';
 import { opens } from './menu.js';
 
@@ -171,15 +171,18 @@ const FORMS = {
 function binary(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ label) {
   const other = element('textarea', { rows: 1, spellcheck: 'false', readonly: truth.readOnly, hidden: true });
   const size = element('small', {});
-  const group = element('div', { class: 'segments', role: 'group', 'aria-label': `Form of the ${label.toLowerCase()}` });
+  const names = /** @type {(keyof typeof FORMS)[]} */ (Object.keys(FORMS));
   let form = /** @type {keyof typeof FORMS} */ ('Base64');
+  const group = segments(`Form of the ${label.toLowerCase()}`, names, form, (name) => {
+    choose(name);
+    type(truth, truth.value);
+  });
   const show = () => {
     const bytes = bytesOf(truth.value);
     size.textContent = bytes ? `${bytes.length} byte${bytes.length === 1 ? '' : 's'}` : '';
     for (const button of group.querySelectorAll('button')) {
       const name = /** @type {keyof typeof FORMS} */ (button.textContent);
       button.disabled = !bytes || FORMS[name].show(bytes) === null;
-      button.setAttribute('aria-pressed', String(name === form));
     }
     truth.hidden = form !== 'Base64';
     other.hidden = form === 'Base64';
@@ -191,14 +194,6 @@ function binary(/** @type {HTMLTextAreaElement} */ truth, /** @type {string} */ 
     truth.setCustomValidity('');
     show();
   };
-  for (const name of /** @type {(keyof typeof FORMS)[]} */ (Object.keys(FORMS))) {
-    const button = element('button', { type: 'button' }, name);
-    button.addEventListener('click', () => {
-      choose(name);
-      type(truth, truth.value);
-    });
-    group.append(button);
-  }
   other.addEventListener('input', (event) => {
     event.stopPropagation();
     const bytes = FORMS[form].read(other.value);
