@@ -160,7 +160,7 @@ async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Res
     }
     // Deleted entities stay deleted, also if an error ended the work.
     if done.is_ok() || report.outcome.read > 0 {
-        print(options.work.json, "report", &report.json(), &report.text());
+        print(options.work.json, "report", &report, &report.text());
     }
     done?;
     if interrupted {

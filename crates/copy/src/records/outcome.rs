@@ -3,7 +3,6 @@
 use std::ops::AddAssign;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use super::record::Reject;
 
@@ -52,13 +51,6 @@ impl Outcome {
         self.changed += other.changed;
         self.left += other.left;
         self.rejected += other.rejected + other.rejects.len() as u64;
-    }
-
-    /// The counts that have these names, for a report.
-    pub fn members(&self, names: &[&str]) -> Map<String, Value> {
-        let all = serde_json::to_value(self).unwrap_or_default();
-        let named = |name: &&str| Some(((*name).to_owned(), all.get(name)?.clone()));
-        names.iter().filter_map(named).collect()
     }
 }
 

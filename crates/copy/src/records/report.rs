@@ -1,6 +1,6 @@
 //! The report at the end.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::failure::Failure;
 
@@ -12,31 +12,14 @@ pub fn rate(entities: u64, seconds: f64) -> f64 {
 }
 
 /// The work on one table.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct TableReport {
     pub table: String,
+    #[serde(flatten)]
     pub outcome: Outcome,
     /// Whether `--as-it-was` made it.
+    #[serde(skip)]
     pub as_it_was: bool,
-}
-
-impl Serialize for TableReport {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let counts = [
-            "read",
-            "written",
-            "skipped",
-            "rejected",
-            "new_timestamps",
-            "deleted",
-            "left",
-            "changed",
-        ];
-        let counts = counts.get(..if self.as_it_was { 8 } else { 5 }).unwrap_or_default();
-        let mut members = self.outcome.members(counts);
-        members.insert("table".to_owned(), self.table.as_str().into());
-        members.serialize(serializer)
-    }
 }
 
 /// A table that was not served, and why.

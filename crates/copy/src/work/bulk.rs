@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::ends::Source;
@@ -20,34 +20,18 @@ use super::pipeline::Pace;
 use super::workers::each;
 
 /// The deleted entities of a table.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct DeleteReport {
     pub from: String,
     pub table: String,
     /// Of those that passed the filter.
+    #[serde(flatten)]
     pub outcome: Outcome,
     pub seconds: f64,
     pub notes: Vec<String>,
 }
 
 impl DeleteReport {
-    /// The report as JSON.
-    pub fn json(&self) -> Value {
-        let mut members = self
-            .outcome
-            .members(&["read", "deleted", "gone", "changed", "rejected"]);
-        let DeleteReport {
-            from,
-            table,
-            seconds,
-            notes,
-            ..
-        } = self;
-        let others = json!({ "from": from, "table": table, "seconds": seconds, "notes": notes });
-        members.extend(others.as_object().cloned().unwrap_or_default());
-        Value::Object(members)
-    }
-
     /// The report for people.
     pub fn text(&self) -> String {
         let Outcome {
