@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use serde_json::json;
 
 use crate::ends::Source;
 use crate::failure::{Failure, exit};
 use crate::printable::tell;
-use crate::records::{Counters, Job, Journal, Progress, Selection};
+use crate::records::{Counters, Journal, Progress, Selection};
 use crate::work::{Bulk, Delete, DeleteReport, Pace};
 
 use super::arguments::{CountArguments, DeleteArguments, OneEnd};
@@ -124,11 +125,7 @@ async fn confirm(from: &str, table: &str, entities: u64) -> Result<(), Failure> 
 
 async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Result<u8, Failure> {
     let options = &arguments.end.options;
-    let job = Job::Delete {
-        delete_from: bulk.source.name(),
-        table: table.clone(),
-        filter: arguments.filter.clone(),
-    };
+    let job = json!({ "delete_from": bulk.source.name(), "table": table, "filter": arguments.filter });
     let (begin, counters): (Instant, Arc<Counters>) = (Instant::now(), bulk.counters.clone());
     let delete = Arc::new(Delete {
         report: Mutex::new(DeleteReport {

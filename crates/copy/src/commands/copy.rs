@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use table_service_model::Ticks;
 
 use crate::ends::databases::ChangeFeed;
 use crate::ends::{Source, Target};
 use crate::failure::{Failure, exit};
 use crate::printable::tell;
-use crate::records::{Job, Journal, OnConflict, Report};
+use crate::records::{Journal, OnConflict, Report};
 use crate::work::{CopyContext, Pace};
 
 use super::arguments::CopyArguments;
@@ -53,12 +54,12 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     if arguments.dry_run {
         return dry_run(arguments, &source, &target, &tables).await;
     }
-    let job = Job::Copy {
-        from: source.name(),
-        to: target.name(),
-        on_conflict: arguments.on_conflict,
-        since: arguments.since.map(|since| since.to_string()),
-    };
+    let job = json!({
+        "from": source.name(),
+        "to": target.name(),
+        "on_conflict": arguments.on_conflict,
+        "since": arguments.since.map(|since| since.to_string()),
+    });
     let journal = Journal::open(arguments.resume.clone(), job)?;
     let mut report = Report {
         from: source.name(),

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use table_service_model::table_name;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -17,9 +18,7 @@ use crate::ends::databases::{Change, ChangeFeed, Event, Images, Known, PAGE, Sql
 use crate::ends::{End, Target};
 use crate::failure::Failure;
 use crate::printable::tell;
-use crate::records::{
-    Followed, Job, Journal, Key, LeftOut, OnConflict, Record, Report, Selection, TableReport, WriteMode,
-};
+use crate::records::{Followed, Journal, Key, LeftOut, OnConflict, Record, Report, Selection, TableReport, WriteMode};
 use crate::work::{Bulk, CopyContext, Delete, DeleteReport, Pace};
 
 use super::arguments::CopyArguments;
@@ -355,11 +354,6 @@ async fn clear(arguments: &CopyArguments, target: &Target, table: &str) -> Resul
     }
     let options = &arguments.ends.options;
     let source = options.source(arguments.ends.to()?, None)?;
-    let job = Job::Delete {
-        delete_from: source.name(),
-        table: table.to_owned(),
-        filter: "true".to_owned(),
-    };
     let delete = Arc::new(Delete {
         bulk: Arc::new(Bulk {
             source,
@@ -370,7 +364,7 @@ async fn clear(arguments: &CopyArguments, target: &Target, table: &str) -> Resul
         report: parking_lot::Mutex::new(DeleteReport::default()),
         pace: Pace::new(None),
         rejects: arguments.rejects.open()?,
-        journal: Journal::open(None, job)?,
+        journal: Journal::open(None, Value::Null)?,
         stop: CancellationToken::new(),
     });
     delete.table(table).await

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde_json::Value;
 use table_service_archive::{Archive, Wanted, is_selected};
 use table_service_model::table_name;
 use tokio::task::block_in_place;
@@ -10,7 +11,7 @@ use tokio::task::block_in_place;
 use crate::ends::{ArchiveSource, Source, Target};
 use crate::failure::{Failure, exit};
 use crate::printable::tell;
-use crate::records::{Job, Journal, LeftOut, OnConflict, Report, Selection};
+use crate::records::{Journal, LeftOut, OnConflict, Report, Selection};
 use crate::work::CopyContext;
 
 use super::arguments::RestoreArguments;
@@ -72,16 +73,10 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         notes,
         ..Report::default()
     };
-    let job = Job::Copy {
-        from: source.name(),
-        to: target.name(),
-        on_conflict: arguments.on_conflict,
-        since: None,
-    };
     let (source, rejects, journal) = (
         Source::Archive(Box::new(source)),
         arguments.rejects.open()?,
-        Journal::open(None, job)?,
+        Journal::open(None, Value::Null)?,
     );
     let copy = Arc::new(CopyContext {
         readers: arguments.work.readers(),

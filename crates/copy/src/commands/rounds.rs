@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use serde_json::Value;
 use table_service_model::Ticks;
 
 use crate::ends::Target;
 use crate::failure::{Failure, exit};
-use crate::records::{Job, Journal, LeftOut, Progress, Report, Style};
+use crate::records::{Journal, LeftOut, Progress, Report, Style};
 use crate::work::{CopyContext, Pace, copy_table};
 
 use super::arguments::CopyArguments;
@@ -108,13 +109,7 @@ pub fn again(
 ) -> Result<Arc<CopyContext>, Failure> {
     let ends = &arguments.ends;
     let source = ends.options.source(ends.from()?, since)?;
-    let job = Job::Copy {
-        from: source.name(),
-        to: before.target.name(),
-        on_conflict: arguments.on_conflict,
-        since: since.map(|since| since.to_string()),
-    };
-    let (rejects, journal) = (arguments.rejects.open()?, Journal::open(None, job)?);
+    let (rejects, journal) = (arguments.rejects.open()?, Journal::open(None, Value::Null)?);
     let target = ends.options.work.target(ends.to()?)?;
     Ok(Arc::new(CopyContext {
         mode: before.mode,

@@ -6,35 +6,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use table_service_model::Ticks;
 
 use crate::created;
 use crate::failure::Failure;
 
-use super::conflict::OnConflict;
 use super::record::{Position, Range};
 
 const VERSION: u32 = 1;
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// The largest resume file: so many tables with hundreds of ranges are more than a service has.
 const LARGEST: u64 = 64 << 20;
-
-/// The parameters of a copy or a delete: the file of one cannot go on with another. Names have no secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Job {
-    Copy {
-        from: String,
-        to: String,
-        on_conflict: OnConflict,
-        since: Option<String>,
-    },
-    Delete {
-        delete_from: String,
-        table: String,
-        filter: String,
-    },
-}
 
 /// The state of the change feed that a copy follows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +35,8 @@ pub enum Followed {
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
     version: u32,
-    job: Job,
+    /// The parameters of a copy or a delete: the file of one cannot go on with another. Names have no secrets.
+    job: Value,
     tables: BTreeMap<String, Table>,
     /// The time of the source's clock when the copy began.
     started: Option<String>,
@@ -101,8 +85,8 @@ fn checked(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 impl Journal {
-    /// Reads the file if it is there. Without a path nothing is kept.
-    pub fn open(path: Option<PathBuf>, job: Job) -> Result<Journal, Failure> {
+    /// Reads the file if it is there, and it is of this job. Without a path nothing is kept.
+    pub fn open(path: Option<PathBuf>, job: Value) -> Result<Journal, Failure> {
         let mut state = State {
             version: VERSION,
             job,
@@ -294,15 +278,13 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::json;
 
-    fn job(to: &str) -> Job {
-        Job::Copy {
-            from: "a".to_owned(),
-            to: to.to_owned(),
-            on_conflict: OnConflict::Fail,
-            since: None,
-        }
+    use super::*;
+    use crate::records::OnConflict;
+
+    fn job(to: &str) -> Value {
+        json!({ "from": "a", "to": to, "on_conflict": OnConflict::Fail, "since": null })
     }
 
     #[test]
@@ -322,11 +304,7 @@ mod tests {
         assert_eq!(parts[1].position, Some(Position::Records(7)));
         assert_eq!(again.length("T"), Some(70));
         assert!(Journal::open(Some(path.clone()), job("c")).is_err());
-        let delete = |filter: &str| Job::Delete {
-            delete_from: "a".to_owned(),
-            table: "T".to_owned(),
-            filter: filter.to_owned(),
-        };
+        let delete = |filter: &str| json!({ "delete_from": "a", "table": "T", "filter": filter });
         assert!(Journal::open(Some(path.clone()), delete("true")).is_err());
         std::fs::remove_file(&path).unwrap();
         Journal::open(Some(path.clone()), delete("true")).unwrap();

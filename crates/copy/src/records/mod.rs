@@ -10,7 +10,7 @@ mod report;
 mod selection;
 
 pub use conflict::{OnConflict, WriteMode};
-pub use journal::{Followed, Job, Journal, Part};
+pub use journal::{Followed, Journal, Part};
 pub use outcome::Outcome;
 pub use progress::{Counters, Progress, Style};
 pub use record::{
