@@ -617,7 +617,7 @@ impl Room {
 /// never a relation whose name no table of the service can have.
 pub fn is_selected(names: &[String], table: &str) -> bool {
     let folded = table_name::fold(table);
-    let matches = |name: &String| matches(table_name::fold(name).as_bytes(), folded.as_bytes());
+    let matches = |name: &String| matches(&table_name::fold(name), &folded);
     table_name::check_form(table).is_ok() && (names.is_empty() || names.iter().any(matches))
 }
 
@@ -628,30 +628,17 @@ pub fn is_selection(name: &str) -> bool {
     is_plain && name.len() <= 255 && (name.contains('*') || table_name::check_form(name).is_ok())
 }
 
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut from) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while from < text.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                star = Some((at, from));
-                at += 1;
-            }
-            Some(byte) if text.get(from) == Some(byte) => {
-                at += 1;
-                from += 1;
-            }
-            _ => {
-                let Some((pattern_at, text_at)) = star else {
-                    return false;
-                };
-                star = Some((pattern_at, text_at + 1));
-                at = pattern_at + 1;
-                from = text_at + 1;
-            }
-        }
-    }
-    pattern.get(at..).unwrap_or_default().iter().all(|&byte| byte == b'*')
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((begin, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let between = text.strip_prefix(begin).and_then(|text| text.strip_suffix(end));
+    // Each part is taken where it comes first, which leaves the most for those behind it.
+    let mut parts = middle.split('*');
+    between
+        .and_then(|text| parts.try_fold(text, |text, part| Some(text.split_once(part)?.1)))
+        .is_some()
 }
 
 #[cfg(test)]
@@ -820,6 +807,8 @@ pub mod tests {
         };
         assert!(is(&[], "Orders") && is(&["orders"], "Orders") && is(&["x", "Ord*"], "Orders"));
         assert!(is(&["*d*s"], "Orders") && is(&["*"], "Abc") && is(&["Orders*"], "Orders"));
+        assert!(is(&["ab*b*ab"], "abcbdab") && is(&["a**e*rs"], "Abers") && is(&["*a*a*"], "Xaba"));
+        assert!(!is(&["aba*ba"], "Abaa") && !is(&["ab*b*b"], "Abcb") && !is(&["*a*a*a*"], "Xaba"));
         assert!(!is(&[], "a_b") && !is(&["*"], "Orders_old") && !is(&["*"], "Ab"));
         assert!(!is(&["Order"], "Orders") && !is(&["Ord*x"], "Orders"));
         assert!(is_selection("Orders") && is_selection("Ord*") && !is_selection("a/b") && !is_selection("*/"));
