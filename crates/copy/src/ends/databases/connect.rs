@@ -25,7 +25,7 @@ use crate::ends::backoff::Backoff;
 use crate::failure::Failure;
 use crate::printable;
 
-use super::owners::{self, SCHEMAS, TrustedOwners};
+use super::owners::{self, SCHEMAS};
 
 /// How long one server may take to make a connection ready.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -180,7 +180,7 @@ pub struct DatabaseOptions {
     /// Visit tables of databases also if these roles own them or code that belongs to them, such as triggers and index expressions: it
     /// runs with the rights of the role that connects. Roles are divided by commas; all are trusted by: all
     #[arg(long, value_name = "ROLE", default_value = "", hide_default_value = true)]
-    trust_owners: TrustedOwners,
+    trust_owners: String,
 
     /// Read only what row-level security shows of tables of databases, if policies apply to the role that connects. Without it such a table is
     /// left out, and the exit status is 1
@@ -199,7 +199,8 @@ pub struct Database {
     /// The database's name in messages: without user and password.
     pub name: String,
     patience: Duration,
-    trusted: TrustedOwners,
+    /// The value of `--trust-owners`.
+    trusted: String,
     /// Whether row-level security hides rows. If not, PostgreSQL refuses what would be read without them.
     row_security: bool,
     /// Connections that wait for their next statement.
@@ -255,10 +256,11 @@ impl Database {
         objects: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<(), SqlError> {
-        let TrustedOwners::Named(names) = &self.trusted else {
+        if self.trusted == "all" {
             return Ok(());
-        };
-        let parameters = [&[names as &(dyn ToSql + Sync)], parameters].concat();
+        }
+        let names: Vec<&str> = self.trusted.split(',').map(str::trim).collect();
+        let parameters = [&[&names as &(dyn ToSql + Sync)], parameters].concat();
         let found = rows(client, &owners::untrusted(objects), &parameters, 1).await?;
         let Some(row) = found.first() else { return Ok(()) };
         Err(SqlError::OfTable(owners::reason(row.try_get(0)?, row.try_get(1)?)))

@@ -1,35 +1,8 @@
 //! Which owners are trusted: the code that belongs to them may run with this program's rights.
 
-use std::convert::Infallible;
-use std::str::FromStr;
-
 use table_service_model::code_of_tables;
 
 use crate::printable;
-
-/// The value of `--trust-owners`.
-#[derive(Debug, Clone)]
-pub enum TrustedOwners {
-    Named(Vec<String>),
-    All,
-}
-
-impl Default for TrustedOwners {
-    fn default() -> TrustedOwners {
-        TrustedOwners::Named(Vec::new())
-    }
-}
-
-impl FromStr for TrustedOwners {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<TrustedOwners, Infallible> {
-        Ok(match text {
-            "all" => TrustedOwners::All,
-            names => TrustedOwners::Named(names.split(',').map(|name| name.trim().to_owned()).collect()),
-        })
-    }
-}
 
 /// The owners of the database, of the schemas and of the extension. The owner of a schema can put another one in its place.
 pub const SCHEMAS: &str = "\
