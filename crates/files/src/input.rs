@@ -99,7 +99,6 @@ impl<'r> Input<'r> {
             Some(big_endian) => Box::new(Utf16 {
                 inner: BufReader::with_capacity(BUFFER, bytes),
                 big_endian,
-                failed: None,
             }),
         };
         Ok(Input::at(raw, LineColumn::BEGIN))
@@ -198,8 +197,6 @@ impl<'r> Input<'r> {
 struct Utf16<R> {
     inner: BufReader<R>,
     big_endian: bool,
-    /// The error of the next read.
-    failed: Option<Error>,
 }
 
 impl<R: Read> Utf16<R> {
@@ -234,22 +231,11 @@ fn not_utf16() -> Error {
 
 impl<R: Read> Read for Utf16<R> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let mut text = String::new();
-        // Characters that have come are given without a wait for more.
-        while self.failed.is_none()
-            && text.len() + 4 <= out.len()
-            && (text.is_empty() || !self.inner.buffer().is_empty())
-        {
-            match self.character() {
-                Ok(Some(character)) => text.push(character),
-                Ok(None) => break,
-                Err(error) => self.failed = Some(error),
-            }
-        }
-        match self.failed.take_if(|_| text.is_empty()) {
-            Some(error) => Err(error),
-            None => text.as_bytes().read(out),
-        }
+        let Some(character) = self.character()? else {
+            return Ok(0);
+        };
+        // One at a time: it is given without a wait for more.
+        character.encode_utf8(&mut [0; 4]).as_bytes().read(out)
     }
 }
 
