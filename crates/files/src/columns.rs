@@ -250,7 +250,7 @@ impl Columns {
 }
 
 /// `Edm.Int32`, or `Int32` as some versions write it.
-fn edm_type(name: &str) -> Option<EdmType> {
+pub fn edm_type(name: &str) -> Option<EdmType> {
     EdmType::from_name(name).or_else(|| EdmType::from_name(&format!("Edm.{name}")))
 }
 

@@ -8,24 +8,16 @@ use table_service_model::edm::{EdmType, Value, parse_boolean, parse_double, pars
 #[derive(Debug, Clone)]
 pub struct Guess {
     any: bool,
-    boolean: bool,
-    int32: bool,
-    int64: bool,
-    double: bool,
-    datetime: bool,
-    guid: bool,
+    /// The first one that is left is the column's.
+    fitting: Vec<EdmType>,
 }
 
 impl Default for Guess {
     fn default() -> Guess {
+        use EdmType::{Boolean, DateTime, Double, Guid, Int32, Int64};
         Guess {
             any: false,
-            boolean: true,
-            int32: true,
-            int64: true,
-            double: true,
-            datetime: true,
-            guid: true,
+            fitting: vec![Boolean, Int32, Int64, Double, DateTime, Guid],
         }
     }
 }
@@ -37,29 +29,24 @@ impl Guess {
             return;
         }
         self.any = true;
-        let comes_back = |value: Option<Value<'_>>| value.is_some_and(|value| value.text() == text);
-        self.boolean &= comes_back(parse_boolean(text).map(Value::Boolean));
-        self.int32 &= comes_back(text.parse().ok().map(Value::Int32));
-        self.int64 &= comes_back(text.parse().ok().map(Value::Int64));
-        // Infinity may be meant as a text.
-        let double = parse_double(text).filter(|value| value.is_finite());
-        self.double &= comes_back(double.map(Value::Double));
-        self.datetime &= comes_back(Ticks::parse_datetime(text).ok().map(Value::DateTime));
-        self.guid &= comes_back(parse_guid(text).map(Value::Guid));
+        self.fitting.retain(|edm| {
+            let value = match edm {
+                EdmType::Boolean => parse_boolean(text).map(Value::Boolean),
+                EdmType::Int32 => text.parse().ok().map(Value::Int32),
+                EdmType::Int64 => text.parse().ok().map(Value::Int64),
+                // Infinity may be meant as a text.
+                EdmType::Double => parse_double(text).filter(|value| value.is_finite()).map(Value::Double),
+                EdmType::DateTime => Ticks::parse_datetime(text).ok().map(Value::DateTime),
+                EdmType::Guid => parse_guid(text).map(Value::Guid),
+                EdmType::String | EdmType::Binary => None,
+            };
+            value.is_some_and(|value| value.text() == text)
+        });
     }
 
     /// The type of all values; `None` if it can be none but String.
     pub fn edm_type(&self) -> Option<EdmType> {
-        let types = [
-            (self.boolean, EdmType::Boolean),
-            (self.int32, EdmType::Int32),
-            (self.int64, EdmType::Int64),
-            (self.double, EdmType::Double),
-            (self.datetime, EdmType::DateTime),
-            (self.guid, EdmType::Guid),
-        ];
-        let mut fitting = types.into_iter().filter(|(fits, _)| *fits).map(|(_, edm)| edm);
-        if self.any { fitting.next() } else { None }
+        self.fitting.first().copied().filter(|_| self.any)
     }
 }
 

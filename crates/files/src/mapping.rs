@@ -9,6 +9,7 @@ use table_service_model::edm::EdmType;
 use table_service_model::json::{ParsedEntity, parse_entity};
 use table_service_model::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 
+use crate::columns::edm_type;
 use crate::payload::{append, append_value};
 use crate::{TYPE, reason};
 
@@ -107,7 +108,9 @@ impl Mapping {
             }
             let own = types.get(name).map(AsRef::as_ref).filter(|edm| !edm.is_empty());
             let edm = own.or_else(|| column.and_then(|column| column.edm.as_deref()));
-            let edm = edm.map(edm_type).transpose()?;
+            let edm = edm
+                .map(|name| edm_type(name).ok_or_else(|| format!("There is no type {name}")))
+                .transpose()?;
             match (edm, field) {
                 (_, Field::Text("")) if own.is_none() => {}
                 // The type of a JSON value is enough.
@@ -151,12 +154,6 @@ impl Key {
                 .ok_or_else(|| format!("The {key} has no value, because there is no {name}")),
         }
     }
-}
-
-fn edm_type(name: &str) -> Result<EdmType, String> {
-    EdmType::from_name(name)
-        .or_else(|| EdmType::from_name(&format!("Edm.{name}")))
-        .ok_or_else(|| format!("There is no type {name}"))
 }
 
 #[cfg(test)]
