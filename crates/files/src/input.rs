@@ -24,7 +24,7 @@ impl LineColumn {
 
     /// A fault at this position.
     pub fn fault(self, reason: impl fmt::Display) -> Fault {
-        Fault(format!("{self}: {reason}"))
+        format!("{self}: {reason}").into()
     }
 }
 
@@ -35,22 +35,7 @@ impl fmt::Display for LineColumn {
 }
 
 /// The reason why a file cannot be read any further, with its position.
-#[derive(Debug)]
-pub struct Fault(String);
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Fault {}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Fault {
-        Fault(error.to_string())
-    }
-}
+pub type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// A text that is read from its beginning to its end.
 pub struct Input<'r> {

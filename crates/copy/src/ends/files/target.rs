@@ -1,11 +1,10 @@
 //! Files as a target.
 
-use std::error::Error;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use table_service_files::{Input, MOST_COLUMNS, Names, lines, writer};
+use table_service_files::{Fault, Input, MOST_COLUMNS, Names, lines, writer};
 use table_service_model::table_name;
 
 use crate::created;
@@ -309,7 +308,7 @@ impl Writer {
         self.end().map_err(|error| self.failed(&error))
     }
 
-    fn end(&mut self) -> Done {
+    fn end(&mut self) -> Result<(), Fault> {
         let end: &[u8] = match (self.format.layout, self.any) {
             (Layout::Azcopy, true) => b"\n]\n",
             (Layout::Azcopy, false) => b"[]\n",
@@ -324,7 +323,7 @@ impl Writer {
             (Destination::Part(spool, part), Some(file)) if self.format.layout == Layout::Csv => {
                 let rows = created::beside(file, ".csv-part");
                 let target = created::anew(&rows, created::SHARED)?;
-                let write = || -> Done {
+                let write = || -> Result<(), Fault> {
                     self.to_csv(spool, Box::new(target.try_clone()?))?;
                     target.sync_all()?;
                     Ok(std::fs::rename(&rows, file)?)
@@ -346,7 +345,7 @@ impl Writer {
     }
 
     /// Writes lines of JSON as CSV, reading them twice: for the names of the properties, and for the rows.
-    fn to_csv(&self, spool: &File, raw: Box<dyn Write + Send>) -> Done {
+    fn to_csv(&self, spool: &File, raw: Box<dyn Write + Send>) -> Result<(), Fault> {
         let mut names = Names::default();
         // Keys and Timestamp have a column each.
         let most = (MOST_COLUMNS - 3) / 2;
@@ -371,10 +370,8 @@ impl Writer {
     }
 }
 
-type Done = Result<(), Box<dyn Error>>;
-
 /// Reads the lines that this program has written.
-fn each(mut spool: &File, take: &mut dyn FnMut(&Record) -> Done) -> Done {
+fn each(mut spool: &File, take: &mut dyn FnMut(&Record) -> Result<(), Fault>) -> Result<(), Fault> {
     spool.rewind()?;
     let mut input = Input::new(zstd::Decoder::with_buffer(BufReader::with_capacity(BUFFER, spool))?)?;
     let mut line = Vec::new();
