@@ -67,8 +67,8 @@ impl ChangeFeed {
         const FEED: &str = "SELECT wal_status, \"position\", table_names IS NULL FROM table_service.query_change_feeds() WHERE feed_name = lower($1::text)";
         let work = async |client: &Connection| {
             if !client.has_functions_of_0_5 {
-                return Err(SqlError::for_ever(
-                    "an archive needs version 0.5.0 of the extension: ALTER EXTENSION table_service UPDATE",
+                return Err(SqlError::ForEver(
+                    "an archive needs version 0.5.0 of the extension: ALTER EXTENSION table_service UPDATE".to_owned(),
                 ));
             }
             let now = row(client, NOW, &[]).await?;
@@ -111,7 +111,7 @@ impl ChangeFeed {
             match row(&client, CREATE, &[&self.name]).await {
                 // Others write, and PostgreSQL makes no slot meanwhile. The text names them.
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-                    Err(SqlError::for_ever(error.text()))
+                    Err(SqlError::ForEver(error.text()))
                 }
                 made => made.map(drop),
             }
@@ -120,7 +120,7 @@ impl ChangeFeed {
     }
 
     fn publication(&self) -> Result<String, SqlError> {
-        let feed = FeedName::parse(&self.name).map_err(|error| SqlError::for_ever(error.report()))?;
+        let feed = FeedName::parse(&self.name).map_err(|error| SqlError::ForEver(error.report()))?;
         Ok(feed.publication())
     }
 

@@ -78,7 +78,7 @@ impl Change {
         let bag = |column| {
             let json: Option<String> = row.try_get(column)?;
             let read = json.map(RawValue::from_string).transpose();
-            read.map_err(|error| SqlError::for_ever(error.to_string()))
+            read.map_err(|error| SqlError::ForEver(error.to_string()))
         };
         Ok(Change {
             position: row.try_get(0)?,
@@ -199,7 +199,7 @@ impl ChangeFeed {
                 last = Some(change.position.clone());
                 if events.send(Event::Change(Box::new(change))).await.is_err() {
                     // The connection has more to send, so it cannot be kept.
-                    return Err(SqlError::for_ever("nobody takes the changes"));
+                    return Err(SqlError::ForEver("nobody takes the changes".to_owned()));
                 }
             }
             if stays {
@@ -232,8 +232,8 @@ impl ChangeFeed {
             "SELECT table_service.create_change_feed($1::pg_catalog.text, $2::pg_catalog.text[], false, true)";
         let client = self.database.connect().await?;
         if !client.has_functions_of_0_3 {
-            return Err(SqlError::for_ever(
-                "change feeds come with version 0.3.0 of the extension",
+            return Err(SqlError::ForEver(
+                "change feeds come with version 0.3.0 of the extension".to_owned(),
             ));
         }
         if self.is_in(&client, tables).await? {
@@ -260,7 +260,7 @@ impl ChangeFeed {
         let add = async |client: &Connection| {
             const IS_IN: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_get_publication_tables($1::text) AS t \
                                  WHERE t.relid = $2::text::regclass)";
-            let feed = FeedName::parse(&self.name).map_err(|error| SqlError::for_ever(error.report()))?;
+            let feed = FeedName::parse(&self.name).map_err(|error| SqlError::ForEver(error.report()))?;
             let publication = feed.publication();
             let Some(relation) = self.database.relation(client, table).await? else {
                 return Ok(None);
@@ -397,7 +397,7 @@ impl ChangeFeed {
 /// finds nothing.
 fn dropped(error: SqlError) -> SqlError {
     match error.code() {
-        Some(&SqlState::UNDEFINED_OBJECT) => SqlError::for_now(error.text()),
+        Some(&SqlState::UNDEFINED_OBJECT) => SqlError::ForNow(error.text()),
         _ => error,
     }
 }

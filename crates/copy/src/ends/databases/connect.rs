@@ -40,10 +40,10 @@ const LIST_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub enum SqlError {
     Postgres(tokio_postgres::Error),
-    Other {
-        text: String,
-        is_passing: bool,
-    },
+    /// One that stays at every try.
+    ForEver(String),
+    /// One that may be gone at the next try.
+    ForNow(String),
     /// One table cannot be visited.
     OfTable(String),
 }
@@ -58,33 +58,17 @@ impl From<Unreachable> for SqlError {
     fn from(problem: Unreachable) -> SqlError {
         match problem {
             Unreachable::Postgres(error) => SqlError::Postgres(error),
-            Unreachable::Network(problem) => SqlError::for_now(problem),
+            Unreachable::Network(problem) => SqlError::ForNow(problem),
         }
     }
 }
 
 impl SqlError {
-    /// An error that stays at every try.
-    pub fn for_ever(text: impl Into<String>) -> SqlError {
-        SqlError::Other {
-            text: text.into(),
-            is_passing: false,
-        }
-    }
-
-    /// An error that may be gone at the next try.
-    pub fn for_now(text: impl Into<String>) -> SqlError {
-        SqlError::Other {
-            text: text.into(),
-            is_passing: true,
-        }
-    }
-
     /// The SQLSTATE; `None` if the server has not answered.
     pub fn code(&self) -> Option<&SqlState> {
         match self {
             SqlError::Postgres(error) => error.code(),
-            SqlError::Other { .. } | SqlError::OfTable(_) => None,
+            SqlError::ForEver(_) | SqlError::ForNow(_) | SqlError::OfTable(_) => None,
         }
     }
 
@@ -122,7 +106,7 @@ impl SqlError {
                 },
                 None => printable::said(&with_sources(error)),
             },
-            SqlError::Other { text, .. } | SqlError::OfTable(text) => printable::said(text),
+            SqlError::ForEver(text) | SqlError::ForNow(text) | SqlError::OfTable(text) => printable::said(text),
         }
     }
 
@@ -132,8 +116,8 @@ impl SqlError {
     pub fn is_passing(&self) -> bool {
         let error = match self {
             SqlError::Postgres(error) => error,
-            SqlError::Other { is_passing, .. } => return *is_passing,
-            SqlError::OfTable(_) => return false,
+            SqlError::ForNow(_) => return true,
+            SqlError::ForEver(_) | SqlError::OfTable(_) => return false,
         };
         if let Some(code) = error.code() {
             // A server or a role that only reads stays so, unless it is a standby that is promoted. That is not waited for.
@@ -347,7 +331,7 @@ impl Database {
     /// # Errors
     /// The reason why there is none; the reason of the last server, if the URL names several.
     pub async fn connect(&self) -> Result<Connection, SqlError> {
-        let mut last = SqlError::for_ever("the URL names no host");
+        let mut last = SqlError::ForEver("the URL names no host".to_owned());
         for server in self.servers.iter() {
             let database = self.clone();
             let make_ready = move |opened| async move { database.make_ready(opened).await };
@@ -371,7 +355,7 @@ impl Database {
             ))
             .await?;
         let found = extension_in(rows(&client, extension::LOOK, &[], 1).await?.first())?;
-        let version = Extension::usable(found, "table-service-copy").map_err(SqlError::for_ever)?;
+        let version = Extension::usable(found, "table-service-copy").map_err(SqlError::ForEver)?;
         self.check_owners(&client, SCHEMAS, &[]).await?;
         Ok(Connection {
             client,
@@ -397,7 +381,7 @@ pub async fn rows(
     while let Some(row) = stream.try_next().await? {
         bytes += row.raw_size_bytes();
         if rows.len() == most || bytes > LIST_BYTES {
-            return Err(SqlError::for_ever(format!(
+            return Err(SqlError::ForEver(format!(
                 "the server sends a list of more than {most} rows or {} MiB",
                 LIST_BYTES >> 20
             )));
@@ -413,7 +397,7 @@ pub async fn rows(
 /// An error of the database; no row, or several.
 pub async fn row(client: &Client, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row, SqlError> {
     let found = rows(client, statement, parameters, 1).await?.pop();
-    found.ok_or_else(|| SqlError::for_ever("the server sends no row where there must be one"))
+    found.ok_or_else(|| SqlError::ForEver("the server sends no row where there must be one".to_owned()))
 }
 
 /// A text as a literal.

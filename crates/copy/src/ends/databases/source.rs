@@ -258,7 +258,7 @@ impl SqlSource {
             let error = SqlError::from(error);
             return Err(match snapshot.client.simple_query("").await {
                 Ok(_) => error,
-                Err(_) => SqlError::for_now(error.text()),
+                Err(_) => SqlError::ForNow(error.text()),
             });
         }
         let of_table = self.copy_relation(&client, &relation, range, position, chunks).await;

@@ -227,7 +227,7 @@ impl Session {
         let Some(relation) = database.relation(&client, table).await? else {
             // The statement reports that the table is gone, in the words of the service.
             row(&client, REPORT, &[&table]).await?;
-            return Err(SqlError::for_now(format!("the table {table} came and went")));
+            return Err(SqlError::ForNow(format!("the table {table} came and went")));
         };
         let check = async |name: &str| {
             let statement = client.prepare(&format!("SELECT {COLUMNS} FROM {name}")).await?;
