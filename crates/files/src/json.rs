@@ -15,33 +15,21 @@ pub enum Sink<'a> {
     Skip,
 }
 
-pub struct Json<'i, 'r> {
-    input: &'i mut Input<'r>,
-}
-
-impl<'i, 'r> Json<'i, 'r> {
-    pub fn new(input: &'i mut Input<'r>) -> Json<'i, 'r> {
-        Json { input }
-    }
-
-    pub fn input(&mut self) -> &mut Input<'r> {
-        self.input
-    }
-
+impl Input<'_> {
     /// The next character that is no white space; `None` at the end.
     ///
     /// # Errors
     /// A file that cannot be read any further.
-    pub fn peek(&mut self) -> Result<Option<u8>, Fault> {
+    pub fn peek_token(&mut self) -> Result<Option<u8>, Fault> {
         loop {
-            let available = self.input.fill()?;
+            let available = self.fill()?;
             let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
             let count = available.iter().take_while(|byte| blank(byte)).count();
             if count < available.len() || count == 0 {
-                self.input.advance(count);
-                return self.input.peek();
+                self.advance(count);
+                return self.peek();
             }
-            self.input.advance(count);
+            self.advance(count);
         }
     }
 
@@ -50,7 +38,7 @@ impl<'i, 'r> Json<'i, 'r> {
     /// # Errors
     /// Another character, or the end.
     pub fn expect(&mut self, byte: u8, sink: &mut Sink<'_>) -> Result<(), Fault> {
-        match self.peek()? {
+        match self.peek_token()? {
             Some(found) if found == byte => self.take(sink, 1),
             _ => Err(self.unexpected(&format!("{:?}", char::from(byte)))?),
         }
@@ -61,7 +49,7 @@ impl<'i, 'r> Json<'i, 'r> {
     /// # Errors
     /// A file that cannot be read any further.
     pub fn accept(&mut self, byte: u8, sink: &mut Sink<'_>) -> Result<bool, Fault> {
-        let is_next = self.peek()? == Some(byte);
+        let is_next = self.peek_token()? == Some(byte);
         if is_next {
             self.take(sink, 1)?;
         }
@@ -73,11 +61,9 @@ impl<'i, 'r> Json<'i, 'r> {
     /// # Errors
     /// A file that cannot be read any further.
     pub fn unexpected(&mut self, expected: &str) -> Result<Fault, Fault> {
-        Ok(match self.peek()? {
-            None => self
-                .input
-                .fault(format!("the document ends where {expected} should stand")),
-            Some(byte) => self.input.fault(format!(
+        Ok(match self.peek_token()? {
+            None => self.fault(format!("the document ends where {expected} should stand")),
+            Some(byte) => self.fault(format!(
                 "the character {:?} stands where {expected} should stand",
                 if byte.is_ascii() { char::from(byte) } else { '\u{fffd}' }
             )),
@@ -88,10 +74,10 @@ impl<'i, 'r> Json<'i, 'r> {
     ///
     /// # Errors
     /// More text.
-    pub fn end(&mut self) -> Result<(), Fault> {
-        match self.peek()? {
+    pub fn expect_end(&mut self) -> Result<(), Fault> {
+        match self.peek_token()? {
             None => Ok(()),
-            Some(_) => Err(self.input.fault("text stands behind the end of the document")),
+            Some(_) => Err(self.fault("text stands behind the end of the document")),
         }
     }
 
@@ -100,7 +86,7 @@ impl<'i, 'r> Json<'i, 'r> {
     /// # Errors
     /// Something else.
     pub fn name(&mut self, sink: &mut Sink<'_>) -> Result<String, Fault> {
-        if self.peek()? != Some(b'"') {
+        if self.peek_token()? != Some(b'"') {
             return Err(self.unexpected("a name")?);
         }
         let mut raw = Vec::new();
@@ -108,7 +94,7 @@ impl<'i, 'r> Json<'i, 'r> {
         if let Sink::Keep(record) = sink {
             record.extend_from_slice(&raw);
         }
-        let name = serde_json::from_slice(&raw).map_err(|_| self.input.fault("a name is no text of JSON"))?;
+        let name = serde_json::from_slice(&raw).map_err(|_| self.fault("a name is no text of JSON"))?;
         self.expect(b':', sink)?;
         Ok(name)
     }
@@ -123,11 +109,9 @@ impl<'i, 'r> Json<'i, 'r> {
 
     fn nested(&mut self, sink: &mut Sink<'_>, depth: usize) -> Result<(), Fault> {
         if depth > DEEPEST {
-            return Err(self
-                .input
-                .fault(format!("more than {DEEPEST} values stand in each other")));
+            return Err(self.fault(format!("more than {DEEPEST} values stand in each other")));
         }
-        match self.peek()? {
+        match self.peek_token()? {
             Some(b'"') => self.string(sink),
             Some(b'-' | b'0'..=b'9' | b'a'..=b'z') => self.word(sink),
             Some(open @ (b'[' | b'{')) => {
@@ -138,7 +122,7 @@ impl<'i, 'r> Json<'i, 'r> {
                 }
                 loop {
                     if open == b'{' {
-                        if self.peek()? != Some(b'"') {
+                        if self.peek_token()? != Some(b'"') {
                             return Err(self.unexpected("a name")?);
                         }
                         self.string(sink)?;
@@ -157,7 +141,7 @@ impl<'i, 'r> Json<'i, 'r> {
     /// A number, `true`, `false` or `null`, which the reader of the entity checks.
     fn word(&mut self, sink: &mut Sink<'_>) -> Result<(), Fault> {
         loop {
-            let available = self.input.fill()?;
+            let available = self.fill()?;
             let of_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
             let count = available.iter().take_while(|byte| of_word(byte)).count();
             if count == 0 {
@@ -168,23 +152,23 @@ impl<'i, 'r> Json<'i, 'r> {
     }
 
     fn string(&mut self, sink: &mut Sink<'_>) -> Result<(), Fault> {
-        let begin = self.input.position();
+        let begin = self.position();
         self.take(sink, 1)?;
         loop {
-            let available = self.input.fill()?;
+            let available = self.fill()?;
             if available.is_empty() {
                 return Err(begin.fault("the document ends within the text that begins here"));
             }
             let special = available.iter().position(|byte| matches!(byte, b'"' | b'\\'));
             let count = special.unwrap_or(available.len());
             self.take(sink, count)?;
-            match special.map(|_| self.input.peek()).transpose()?.flatten() {
+            match special.map(|_| self.peek()).transpose()?.flatten() {
                 None => {}
                 Some(b'"') => return self.take(sink, 1),
                 Some(_) => {
                     self.take(sink, 1)?;
                     // The escaped character; the end is found above.
-                    if self.input.peek()?.is_some() {
+                    if self.peek()?.is_some() {
                         self.take(sink, 1)?;
                     }
                 }
@@ -194,9 +178,9 @@ impl<'i, 'r> Json<'i, 'r> {
 
     fn take(&mut self, sink: &mut Sink<'_>, count: usize) -> Result<(), Fault> {
         match sink {
-            Sink::Keep(record) => self.input.keep(record, count),
+            Sink::Keep(record) => self.keep(record, count),
             Sink::Skip => {
-                self.input.advance(count);
+                self.advance(count);
                 Ok(())
             }
         }
@@ -231,26 +215,25 @@ impl Objects {
     /// A document that is damaged, ends too early or goes on behind its end, or an object that is too long to be an
     /// entity.
     pub fn next(&mut self, input: &mut Input<'_>, object: &mut Vec<u8>) -> Result<bool, Fault> {
-        let json = &mut Json::new(input);
         loop {
             object.clear();
             match self.state {
                 State::End => {
-                    json.end()?;
+                    input.expect_end()?;
                     return Ok(false);
                 }
-                State::Begin => match json.peek()? {
-                    None => return Err(json.input().fault("the document is empty; one without entities is []")),
+                State::Begin => match input.peek_token()? {
+                    None => return Err(input.fault("the document is empty; one without entities is []")),
                     Some(b'[') => {
-                        json.expect(b'[', &mut Sink::Skip)?;
+                        input.expect(b'[', &mut Sink::Skip)?;
                         self.state = State::List {
                             wrapped: false,
                             first: true,
                         };
                     }
                     Some(b'{') => {
-                        json.input().begin_record();
-                        if head(json, object)? {
+                        input.begin_record();
+                        if head(input, object)? {
                             self.state = State::Loose;
                             return Ok(true);
                         }
@@ -259,37 +242,37 @@ impl Objects {
                             first: true,
                         };
                     }
-                    Some(_) => return Err(json.unexpected("a list or an entity")?),
+                    Some(_) => return Err(input.unexpected("a list or an entity")?),
                 },
                 State::List { wrapped, first } => {
-                    if !first && json.accept(b',', &mut Sink::Skip)? || first && json.peek()? != Some(b']') {
-                        if json.peek()? != Some(b'{') {
-                            return Err(json.unexpected("an entity")?);
+                    if !first && input.accept(b',', &mut Sink::Skip)? || first && input.peek_token()? != Some(b']') {
+                        if input.peek_token()? != Some(b'{') {
+                            return Err(input.unexpected("an entity")?);
                         }
-                        json.input().begin_record();
-                        json.value(&mut Sink::Keep(object))?;
+                        input.begin_record();
+                        input.value(&mut Sink::Keep(object))?;
                         self.state = State::List { wrapped, first: false };
                         return Ok(true);
                     }
-                    json.expect(b']', &mut Sink::Skip)?;
+                    input.expect(b']', &mut Sink::Skip)?;
                     if wrapped {
-                        while json.accept(b',', &mut Sink::Skip)? {
-                            json.name(&mut Sink::Skip)?;
-                            json.value(&mut Sink::Skip)?;
+                        while input.accept(b',', &mut Sink::Skip)? {
+                            input.name(&mut Sink::Skip)?;
+                            input.value(&mut Sink::Skip)?;
                         }
-                        json.expect(b'}', &mut Sink::Skip)?;
+                        input.expect(b'}', &mut Sink::Skip)?;
                     }
-                    json.end()?;
+                    input.expect_end()?;
                     self.state = State::End;
                 }
-                State::Loose => match json.peek()? {
+                State::Loose => match input.peek_token()? {
                     None => self.state = State::End,
                     Some(b'{') => {
-                        json.input().begin_record();
-                        json.value(&mut Sink::Keep(object))?;
+                        input.begin_record();
+                        input.value(&mut Sink::Keep(object))?;
                         return Ok(true);
                     }
-                    Some(_) => return Err(json.unexpected("an entity")?),
+                    Some(_) => return Err(input.unexpected("an entity")?),
                 },
             }
         }
@@ -312,21 +295,21 @@ pub fn is_document(text: &str, is_whole: bool) -> bool {
 }
 
 /// Reads an entity, or the beginning of the object that has the list of entities. Returns whether it is an entity.
-fn head(json: &mut Json<'_, '_>, object: &mut Vec<u8>) -> Result<bool, Fault> {
-    json.expect(b'{', &mut Sink::Keep(object))?;
-    if json.accept(b'}', &mut Sink::Keep(object))? {
+fn head(input: &mut Input<'_>, object: &mut Vec<u8>) -> Result<bool, Fault> {
+    input.expect(b'{', &mut Sink::Keep(object))?;
+    if input.accept(b'}', &mut Sink::Keep(object))? {
         return Ok(true);
     }
     let mut is_entity = false;
     loop {
-        let name = json.name(&mut Sink::Keep(object))?;
+        let name = input.name(&mut Sink::Keep(object))?;
         is_entity |= name == table_service_model::key::PARTITION_KEY;
-        if !is_entity && json.accept(b'[', &mut Sink::Skip)? {
+        if !is_entity && input.accept(b'[', &mut Sink::Skip)? {
             return Ok(false);
         }
-        json.value(&mut Sink::Keep(object))?;
-        if !json.accept(b',', &mut Sink::Keep(object))? {
-            json.expect(b'}', &mut Sink::Keep(object))?;
+        input.value(&mut Sink::Keep(object))?;
+        if !input.accept(b',', &mut Sink::Keep(object))? {
+            input.expect(b'}', &mut Sink::Keep(object))?;
             return Ok(true);
         }
     }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use table_service_files::json::{Json, Sink};
+use table_service_files::json::Sink;
 use table_service_files::payload::{Members, append};
 use table_service_files::{Fault, Input, LineColumn};
 use table_service_model::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -73,75 +73,67 @@ pub fn entities(input: &mut Input<'_>, account: Option<&str>, table: &str, take:
 
 /// Goes through all collections, and hands on the documents of those that are chosen.
 fn walk(input: &mut Input<'_>, is_chosen: &mut dyn FnMut(&str) -> bool, take: &mut Take<'_>) -> Result<(), Fault> {
-    let json = &mut Json::new(input);
-    let skip = &mut Sink::Skip;
-    json.expect(b'{', skip)?;
-    let mut first = true;
     let mut document = Vec::new();
-    while !json.accept(b'}', skip)? {
-        if !std::mem::take(&mut first) {
-            json.expect(b',', skip)?;
+    let wants_more = each_item(input, [b'{', b'}'], |input| {
+        if input.name(&mut Sink::Skip)? != "collections" {
+            input.value(&mut Sink::Skip)?;
+            return Ok(true);
         }
-        if json.name(skip)? != "collections" {
-            json.value(skip)?;
-            continue;
-        }
-        json.expect(b'[', skip)?;
-        let mut first_collection = true;
-        while !json.accept(b']', skip)? {
-            if !std::mem::take(&mut first_collection) {
-                json.expect(b',', skip)?;
-            }
-            if !collection(json, &mut document, is_chosen, take)? {
-                return Ok(());
-            }
-        }
-    }
-    json.end()
+        each_item(input, [b'[', b']'], |input| {
+            collection(input, &mut document, is_chosen, take)
+        })
+    })?;
+    if wants_more { input.expect_end() } else { Ok(()) }
 }
 
 /// Goes through one collection; false if nobody wants more.
 fn collection(
-    json: &mut Json<'_, '_>,
+    input: &mut Input<'_>,
     document: &mut Vec<u8>,
     is_chosen: &mut dyn FnMut(&str) -> bool,
     take: &mut Take<'_>,
 ) -> Result<bool, Fault> {
-    let skip = &mut Sink::Skip;
-    json.expect(b'{', skip)?;
     let mut chosen = None;
-    let mut first = true;
-    while !json.accept(b'}', skip)? {
-        if !std::mem::take(&mut first) {
-            json.expect(b',', skip)?;
-        }
-        match (json.name(skip)?.as_str(), chosen) {
+    each_item(input, [b'{', b'}'], |input| {
+        match (input.name(&mut Sink::Skip)?.as_str(), chosen) {
             ("name", _) => {
                 document.clear();
-                json.input().begin_record();
-                json.value(&mut Sink::Keep(document))?;
-                let name: String = serde_json::from_slice(document)
-                    .map_err(|_| json.input().fault("the name of a collection is no text"))?;
+                input.begin_record();
+                input.value(&mut Sink::Keep(document))?;
+                let name: String =
+                    serde_json::from_slice(document).map_err(|_| input.fault("the name of a collection is no text"))?;
                 chosen = Some(is_chosen(&name));
             }
-            ("data", None) => return Err(json.input().fault("a collection has its documents before its name")),
+            ("data", None) => return Err(input.fault("a collection has its documents before its name")),
             ("data", Some(true)) => {
-                json.expect(b'[', skip)?;
-                let mut first = true;
-                while !json.accept(b']', skip)? {
-                    if !std::mem::take(&mut first) {
-                        json.expect(b',', skip)?;
-                    }
-                    json.peek()?;
+                return each_item(input, [b'[', b']'], |input| {
+                    input.peek_token()?;
                     document.clear();
-                    json.input().begin_record();
-                    json.value(&mut Sink::Keep(document))?;
-                    if !take(json.input().record(), document)? {
-                        return Ok(false);
-                    }
-                }
+                    input.begin_record();
+                    input.value(&mut Sink::Keep(document))?;
+                    take(input.record(), document)
+                });
             }
-            _ => json.value(skip)?,
+            _ => input.value(&mut Sink::Skip)?,
+        }
+        Ok(true)
+    })
+}
+
+/// Gives `take` the beginning of each item of a list or an object; false if it wants no more.
+fn each_item(
+    input: &mut Input<'_>,
+    [open, close]: [u8; 2],
+    mut take: impl FnMut(&mut Input<'_>) -> Result<bool, Fault>,
+) -> Result<bool, Fault> {
+    input.expect(open, &mut Sink::Skip)?;
+    let mut first = true;
+    while !input.accept(close, &mut Sink::Skip)? {
+        if !std::mem::take(&mut first) {
+            input.expect(b',', &mut Sink::Skip)?;
+        }
+        if !take(input)? {
+            return Ok(false);
         }
     }
     Ok(true)
