@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use table_service_command_line::failure::Failure;
 
-use crate::directory::{Directory, Found, Kind};
+use crate::directory::{Directory, Found};
 use crate::law::{restorable, unknown};
 use crate::manifest::{Manifest, Moment};
 use crate::read::Checker;
@@ -132,11 +132,9 @@ pub fn check(directory: &Directory) -> Result<(Vec<Damage>, Vec<String>, Listing
     let _reading = directory.read_lock();
     let ((manifest, mut damages), mut notes) = (manifest(directory)?, Vec::new());
     let checker = Checker::new(directory, &manifest);
-    let segments = manifest.segments.iter().map(|segment| (Kind::Segment, segment.number));
-    let bases = manifest.bases.iter().map(|base| (Kind::Base, base.number));
-    let files: HashMap<String, u64> = segments
-        .chain(bases)
-        .map(|(kind, number)| (kind.file_name(number), number))
+    let files: HashMap<String, u64> = manifest
+        .files()
+        .map(|(number, kind, _)| (kind.file_name(number), number))
         .collect();
     let problems = files
         .iter()

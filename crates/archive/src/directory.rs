@@ -10,39 +10,16 @@ use rustix::fs::{FlockOperation, flock};
 use table_service_command_line::failure::{Failure, exit};
 use table_service_command_line::files as created;
 
-use crate::manifest::Manifest;
+use crate::manifest::{Kind, Manifest};
 use table_service_files::WINDOW_LOG;
 
 /// How many files a directory may have.
 const MOST_NAMES: usize = 2_000_000;
 
-/// The kind of a file in an archive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Segment,
-    Base,
-}
-
-impl Kind {
-    /// The name of a file.
-    pub fn file_name(self, number: u64) -> String {
-        let kind = match self {
-            Kind::Segment => "segment",
-            Kind::Base => "base",
-        };
-        format!("v1-{kind}-{number:012}.jsonl.zst")
-    }
-}
-
 /// An archive's directory.
 #[derive(Debug, Clone)]
 pub struct Directory {
     path: PathBuf,
-}
-
-/// Held as long as files are read or written.
-pub struct Reading {
-    _lock: Option<File>,
 }
 
 /// The contents of the directory.
@@ -101,7 +78,7 @@ impl Directory {
     ///
     /// # Errors
     /// Another writer; a directory of something else; an error of the operating system.
-    pub fn write(&self) -> Result<Reading, Failure> {
+    pub fn write(&self) -> Result<File, Failure> {
         let is_new = match DirBuilder::new().mode(0o700).create(&self.path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
             made => made.map(|()| true).map_err(|error| self.failed(&error))?,
@@ -118,7 +95,7 @@ impl Directory {
             .map_err(|error| Failure::new(format!("{}: {error}", lock.display())))?;
         // Readers lock it, so that nothing goes while they read; it may be locked now.
         let _ = created::alone(&self.of("reading"), created::PRIVATE);
-        Ok(Reading { _lock: Some(file) })
+        Ok(file)
     }
 
     fn has_manifest(&self) -> bool {
@@ -128,16 +105,15 @@ impl Directory {
     }
 
     /// Keeps the files from being removed while they are read, as far as the directory allows it.
-    pub fn read_lock(&self) -> Reading {
+    pub fn read_lock(&self) -> Option<File> {
         let lock = created::again(&self.of("reading"), created::PRIVATE).ok();
-        let shared = lock.filter(|file| flock(file, FlockOperation::LockShared).is_ok());
-        Reading { _lock: shared }
+        lock.filter(|file| flock(file, FlockOperation::LockShared).is_ok())
     }
 
     /// Takes the lock under which files are removed; `None` if somebody reads.
-    pub fn remove_lock(&self) -> Result<Option<Reading>, Failure> {
+    pub fn remove_lock(&self) -> Result<Option<File>, Failure> {
         match created::alone(&self.of("reading"), created::PRIVATE) {
-            Ok(file) => Ok(Some(Reading { _lock: Some(file) })),
+            Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(None),
             Err(error) => Err(self.failed(&error)),
         }

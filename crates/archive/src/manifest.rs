@@ -268,6 +268,24 @@ impl Table {
     }
 }
 
+/// The kind of a file in an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Segment,
+    Base,
+}
+
+impl Kind {
+    /// The name of a file.
+    pub fn file_name(self, number: u64) -> String {
+        let kind = match self {
+            Kind::Segment => "segment",
+            Kind::Base => "base",
+        };
+        format!("v1-{kind}-{number:012}.jsonl.zst")
+    }
+}
+
 /// A file of the archive, as far as it counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
@@ -378,10 +396,17 @@ impl Manifest {
         self.epochs.iter().filter(|epoch| epoch.through >= epoch.from)
     }
 
+    /// All files, by their numbers.
+    pub fn files(&self) -> impl Iterator<Item = (u64, Kind, &Contents)> {
+        let segments = self.segments.iter();
+        let segments = segments.map(|segment| (segment.number, Kind::Segment, &segment.contents));
+        let bases = self.bases.iter();
+        segments.chain(bases.map(|base| (base.number, Kind::Base, &base.contents)))
+    }
+
     /// The numbers of all files.
     pub fn numbers(&self) -> HashSet<u64> {
-        let segments = self.segments.iter().map(|segment| segment.number);
-        segments.chain(self.bases.iter().map(|base| base.number)).collect()
+        self.files().map(|(number, _, _)| number).collect()
     }
 
     /// Notes how far a segment goes now. Returns whether that is news.
@@ -443,8 +468,7 @@ impl Manifest {
 
     /// The bytes of all files.
     pub fn bytes(&self) -> u64 {
-        let segments = self.segments.iter().map(|segment| segment.contents.bytes);
-        segments.chain(self.bases.iter().map(|base| base.contents.bytes)).sum()
+        self.files().map(|(_, _, contents)| contents.bytes).sum()
     }
 
     /// The documents of the manifest's file, one a line.
@@ -563,8 +587,7 @@ impl Manifest {
                 return Err(format!("the base {} is of no table", base.number));
             }
         }
-        let segments = self.segments.iter().map(|segment| (segment.number, &segment.contents));
-        for (number, contents) in segments.chain(self.bases.iter().map(|base| (base.number, &base.contents))) {
+        for (number, _, contents) in self.files() {
             if !numbers.insert(number) || number >= self.next || !is_digest(&contents.sha256) {
                 return Err(format!("the file {number} comes twice, or has no digest"));
             }

@@ -1,13 +1,14 @@
 //! An archive that is read: the files that a moment needs are found and checked before anything is done with them.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 
 use table_service_command_line::failure::{Failure, exit};
 use table_service_files::Record;
 
 use crate::definition::Definition;
-use crate::directory::{Directory, Found, Reading};
+use crate::directory::{Directory, Found};
 use crate::history::{Called, History};
 use crate::law::{At, Lacking, NOTHING_YET, Point, Stretch, Unknown, needed, point, stretches};
 use crate::manifest::{Epoch, Moment, Table, WhyEnded};
@@ -20,7 +21,7 @@ use table_service_model::Lsn;
 pub struct Archive {
     directory: Directory,
     found: Found,
-    reading: Reading,
+    reading: Option<File>,
 }
 
 /// The selection to restore.
@@ -33,14 +34,11 @@ pub struct Wanted<'w> {
     pub allow_gaps: bool,
 }
 
-/// The name that a table gets, and its number in the archive.
-pub type Named = (String, u32);
-
 /// Tables as they were at a point, which are read once, in the order in which they are listed.
 pub struct Restored {
     pub directory: Directory,
-    /// In the order of their numbers.
-    pub tables: Vec<Named>,
+    /// The names that they get, and their numbers in the archive, in the order of those.
+    pub tables: Vec<(String, u32)>,
     /// Those that are not known, and why.
     pub lacking: Vec<(String, Failure)>,
     /// Which tables the archive follows, as [`is_selected`](crate::is_selected) takes them.
@@ -49,17 +47,14 @@ pub struct Restored {
     pub definitions: BTreeMap<String, Definition>,
     pub state: State,
     /// Keeps the files there.
-    pub reading: Reading,
+    pub reading: Option<File>,
 }
 
-/// Messages about parts that were left out.
-pub type Notes = Vec<String>;
-
-/// A history, and messages about it.
+/// Messages about a history.
 pub struct Told {
-    pub notes: Notes,
+    pub notes: Vec<String>,
     /// Messages about its unknown parts.
-    pub unknown: Notes,
+    pub unknown: Vec<String>,
 }
 
 impl Archive {
@@ -133,7 +128,13 @@ impl Archive {
     }
 
     /// Names the tables that were not selected at a point, and those that may have been there.
-    fn unselected(&self, wanted: &Wanted<'_>, point: &Point, lacking: &mut Vec<(String, Failure)>, notes: &mut Notes) {
+    fn unselected(
+        &self,
+        wanted: &Wanted<'_>,
+        point: &Point,
+        lacking: &mut Vec<(String, Failure)>,
+        notes: &mut Vec<String>,
+    ) {
         let tables = &self.found.manifest.tables;
         let is_later = |later: &&Table| wanted.table.is_none() && !later.created && !point.is_after(later.since);
         for later in tables.iter().filter(is_later) {
@@ -162,8 +163,8 @@ impl Archive {
     ///
     /// # Errors
     /// A moment that the archive does not have, damaged files.
-    pub fn restored(self, wanted: &Wanted<'_>) -> Result<(Restored, Notes), Failure> {
-        let mut notes: Notes = self.found.damage.iter().cloned().collect();
+    pub fn restored(self, wanted: &Wanted<'_>) -> Result<(Restored, Vec<String>), Failure> {
+        let mut notes: Vec<String> = self.found.damage.iter().cloned().collect();
         if let (true, At::Latest, false, Some(damage)) =
             (self.found.is_earlier, wanted.at, wanted.allow_gaps, &self.found.damage)
         {
@@ -252,7 +253,7 @@ impl Archive {
         }
         let mut told = Told {
             notes: self.found.damage.iter().cloned().collect(),
-            unknown: Notes::new(),
+            unknown: Vec::new(),
         };
         let checker = Checker::new(&self.directory, manifest);
         let is_damaged = |number| checker.is_damaged(number);

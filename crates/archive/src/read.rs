@@ -17,8 +17,8 @@ use table_service_model::{Lsn, PropertiesBuf, Ticks};
 use table_service_command_line::files as created;
 use table_service_files::WINDOW_LOG;
 
-use crate::directory::{Directory, Kind};
-use crate::manifest::{Contents, Manifest, Moment};
+use crate::directory::Directory;
+use crate::manifest::{Contents, Kind, Manifest, Moment};
 
 const BUFFER: usize = 1 << 16;
 
@@ -180,15 +180,12 @@ pub struct Checker<'m> {
 impl<'m> Checker<'m> {
     /// Knows nothing of the files yet.
     pub fn new(directory: &'m Directory, manifest: &'m Manifest) -> Checker<'m> {
-        let segments = manifest.segments.iter();
-        let segments = segments.map(|segment| (segment.number, (Kind::Segment, &segment.contents)));
-        let bases = manifest
-            .bases
-            .iter()
-            .map(|base| (base.number, (Kind::Base, &base.contents)));
+        let files = manifest.files();
         Checker {
             directory,
-            files: segments.chain(bases).collect(),
+            files: files
+                .map(|(number, kind, contents)| (number, (kind, contents)))
+                .collect(),
             growing: manifest.segments.last().map(|segment| segment.number),
             known: RefCell::default(),
         }

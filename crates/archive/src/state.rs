@@ -7,10 +7,10 @@ use table_service_model::table_name;
 
 use table_service_files::Record;
 
-use crate::directory::{Directory, Kind};
+use crate::directory::Directory;
 use crate::fold::{Change, Merge, Outcome, Stamp, Visitor};
 use crate::law::{Needed, Point};
-use crate::manifest::{Base, Manifest, Table};
+use crate::manifest::{Base, Kind, Manifest, Table};
 use crate::read::{ChangeLine, Lines};
 use crate::sort::{Sorted, Sorter};
 

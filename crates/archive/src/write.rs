@@ -9,8 +9,8 @@ use table_service_command_line::failure::Failure;
 use table_service_command_line::files as created;
 use table_service_files::Record;
 
-use crate::directory::{Directory, Kind};
-use crate::manifest::{Contents, Moment, Segment};
+use crate::directory::Directory;
+use crate::manifest::{Contents, Kind, Moment, Segment};
 use crate::read::{counted, hex};
 use table_service_model::Lsn;
 

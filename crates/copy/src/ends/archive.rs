@@ -1,9 +1,10 @@
 //! An archive as a source: its tables as they were at a point.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use table_service_archive::{Directory, Named, Reading, Restored, State, Visitor};
+use table_service_archive::{Directory, Restored, State, Visitor};
 use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
@@ -12,14 +13,14 @@ use crate::records::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record, Select
 /// Tables that are read once, in the order in which they are listed.
 pub struct ArchiveSource {
     directory: Directory,
-    tables: Vec<Named>,
+    tables: Vec<(String, u32)>,
     shared: Arc<Mutex<Shared>>,
 }
 
 struct Shared {
     state: State,
     selection: Selection,
-    _reading: Reading,
+    _reading: Option<File>,
 }
 
 impl ArchiveSource {
