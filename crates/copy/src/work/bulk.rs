@@ -197,7 +197,8 @@ impl Delete {
                 let step = self.pace.at_once(LARGEST_STEP);
                 let mut deleter = SqlDeleter::new(&source.database, table, filter, step, part.position);
                 while !self.stop.is_cancelled() {
-                    self.pace.ready().await;
+                    // Until more may be deleted.
+                    self.pace.take(0).await;
                     let Some(step) = deleter.next().await? else { break };
                     self.pace.note(step.read);
                     let removed = Outcome {

@@ -107,11 +107,6 @@ impl Pace {
         }
     }
 
-    /// Waits until more entities may be deleted.
-    pub async fn ready(&self) {
-        self.take(0).await;
-    }
-
     /// Notes that so many entities are deleted. Returns when their time begins.
     pub fn note(&self, count: u64) -> Option<Instant> {
         let rate = self.rate?;
@@ -231,7 +226,8 @@ pub async fn copy_table(copy: &Arc<CopyContext>, name: &str) -> Result<TableRepo
         reading: AtomicUsize::new(0),
     });
     let Some(writers) = writers(copy, name, is_begun, &parts).await? else {
-        return Ok(finished(&table));
+        copy.journal.set_done(name);
+        return Ok(table.report.lock().clone());
     };
     let (mut senders, mut tasks) = (Vec::new(), JoinSet::new());
     for writer in writers {
@@ -252,20 +248,11 @@ pub async fn copy_table(copy: &Arc<CopyContext>, name: &str) -> Result<TableRepo
     }
     drop(senders);
     joined(tasks).await?;
-    if copy.stop.is_cancelled() {
-        copy.journal.save()?;
-        return Ok(report(&table));
+    match copy.stop.is_cancelled() {
+        true => copy.journal.save()?,
+        false => copy.journal.set_done(name),
     }
-    Ok(finished(&table))
-}
-
-fn report(table: &Table) -> TableReport {
-    table.report.lock().clone()
-}
-
-fn finished(table: &Table) -> TableReport {
-    table.copy.journal.set_done(&table.name);
-    report(table)
+    Ok(table.report.lock().clone())
 }
 
 /// The writers of a table; `None` if its file is complete.
