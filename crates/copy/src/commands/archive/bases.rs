@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use table_service_archive::{Base, BaseWriter, Contents, Directory, Fold, Folded, Manifest, Moment, Table, pruned};
-use table_service_model::Lsn;
 use tokio::sync::mpsc::channel;
 use tokio::task::{JoinHandle, block_in_place};
 
@@ -222,8 +221,6 @@ async fn read_base(
             }
             busy -= 1;
         };
-        let position = Lsn::parse(&frozen.position);
-        let position = position.map_err(|_| later(Failure::new("The server sends no position.")))?;
         let number = kept.change(Manifest::take_number);
         let contents = copy_base(&kept.directory, &frozen, number).await;
         if !matches!(contents, Ok(Some(_))) {
@@ -236,9 +233,9 @@ async fn read_base(
             number,
             table: table.id,
             epoch: kept.manifest.reached().epoch,
-            position,
-            moment: Moment(frozen.clock),
-            through: position,
+            position: frozen.position,
+            moment: frozen.clock,
+            through: frozen.position,
             contents,
         };
         return Ok(Some((mark, base)));

@@ -39,6 +39,10 @@ pub struct Kept {
     pub looked: Option<Instant>,
     /// How many changes were written.
     pub changes: u64,
+    /// Up to where the feed was told that it is read.
+    pub confirmed: Lsn,
+    /// Whether there is something new to save.
+    pub has_news: bool,
     /// The new bases, by the marks that the feed has not given yet.
     pub pending: HashMap<String, Base>,
 }
@@ -59,13 +63,6 @@ enum Told {
     /// A table with changes that cannot be known, and the reason.
     Gap(u32, Until, String),
     Mark(String),
-}
-
-/// The changes that were taken from a page.
-pub struct Taken {
-    /// How many rows the last transaction has.
-    pub rows: u64,
-    pub has_news: bool,
 }
 
 impl Kept {
@@ -115,6 +112,8 @@ impl Kept {
             saved: Instant::now(),
             looked: None,
             changes: 0,
+            confirmed: Lsn(0),
+            has_news: false,
             pending: HashMap::new(),
         })
     }
@@ -239,8 +238,9 @@ impl Kept {
         Ok(page)
     }
 
-    /// Takes in a page, and brings its changes to the disk. Returns `None` if the log is not the one of before.
-    pub fn take_in(&mut self, page: Page) -> Result<Option<Taken>, Failure> {
+    /// Takes in a page, and brings its changes to the disk. Returns how many rows the last transaction has; `None` if the
+    /// log is not the one of before.
+    pub fn take_in(&mut self, page: Page) -> Result<Option<u64>, Failure> {
         let Some(followed) = page.follower.finish() else {
             return self.undo().map(|()| None);
         };
@@ -254,13 +254,12 @@ impl Kept {
             }
         }
         self.changes += page.changes;
-        let mut has_news = page.changes > 0;
+        self.has_news |= page.changes > 0;
         for told in page.told {
-            has_news |= self.take_told(told);
+            self.has_news |= self.take_told(told);
         }
-        let rows = followed.rows;
         self.change(|manifest| manifest.see(followed.last));
-        Ok(Some(Taken { rows, has_news }))
+        Ok(Some(followed.rows))
     }
 
     /// Returns whether it is news.

@@ -20,7 +20,7 @@ use super::interrupt::{overdue, pause, stopped_by_signals};
 use super::rounds::told;
 use bases::Bases;
 use kept::{Kept, Run};
-use pages::{IDLE, IDLE_LOG, Pages, Read, find};
+use pages::{IDLE, IDLE_LOG, Read, find};
 
 /// Runs the command with these arguments, and returns the exit status.
 pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
@@ -49,7 +49,6 @@ pub async fn archive(arguments: &ArchiveArguments) -> Result<u8, Failure> {
             stop: stop.clone(),
         },
         kept,
-        pages: Pages::default(),
         bases: Bases::default(),
         takes_new_source: arguments.new_source,
         is_beginning: false,
@@ -98,7 +97,6 @@ enum Lost {
 struct Keeper<'a> {
     run: Run<'a>,
     kept: Kept,
-    pages: Pages,
     bases: Bases,
     /// Whether another source than before is taken.
     takes_new_source: bool,
@@ -140,7 +138,7 @@ impl Keeper<'_> {
             self.bases.prune(&self.run, &mut self.kept)?;
         }
         self.kept.save()?;
-        self.pages.confirm(&self.run, &self.kept, 0).await
+        self.kept.confirm(&self.run, 0).await
     }
 
     /// Takes in everything that there is now.
@@ -149,7 +147,7 @@ impl Keeper<'_> {
         if let Some(lost) = self.lost(&probe, true) {
             self.begin_epoch(&probe, lost).await?;
         }
-        self.pages.has_news = self.run.arguments.follow.is_none();
+        self.kept.has_news = self.run.arguments.follow.is_none();
         self.catch_up().await?;
         self.bases.fold(&self.run, &mut self.kept).await?;
         if self.bases.must_read_again() && self.run.arguments.follow.is_none() {
@@ -186,17 +184,18 @@ impl Keeper<'_> {
             self.kept.looked = None;
         }
         self.kept.look(&self.run).await?;
-        self.kept
-            .save_after(if self.pages.has_news { Duration::ZERO } else { IDLE })?;
-        self.pages
-            .confirm(&self.run, &self.kept, if self.pages.has_news { 0 } else { IDLE_LOG })
-            .await
+        let (time, little) = match self.kept.has_news {
+            true => (Duration::ZERO, 0),
+            false => (IDLE, IDLE_LOG),
+        };
+        self.kept.save_after(time)?;
+        self.kept.confirm(&self.run, little).await
     }
 
     /// Reads the feed to its end. Returns the time of the server's clock before that, or `None` if it is told to stop.
     /// If the log is not the one of before, everything begins anew.
     async fn read_or_begin(&mut self) -> Result<Option<Moment>, Failure> {
-        let (is_met, failure) = match self.pages.read(&self.run, &mut self.kept).await? {
+        let (is_met, failure) = match self.kept.read(&self.run).await? {
             Read::All(clock) => {
                 self.takes_new_source = false;
                 return Ok(Some(clock));
@@ -231,7 +230,7 @@ impl Keeper<'_> {
             let reason = "it was written by version 0.4.0, which knew tables by their names alone";
             return Some(Lost::Gap(reason.to_owned()));
         };
-        if Lsn::parse(&probe.written).is_ok_and(|written| written < seen.position) {
+        if probe.written < seen.position {
             return Some(Lost::Other(OTHER.to_owned()));
         }
         let limit = if is_met {
@@ -244,7 +243,7 @@ impl Keeper<'_> {
                 "the feed was dropped, or the server is a copy that has none".to_owned(),
             )),
             FeedStatus::Lost(reason) => Some(Lost::Gap(reason.clone())),
-            FeedStatus::Kept(confirmed) if Lsn::parse(confirmed).is_ok_and(|confirmed| confirmed >= limit) => {
+            FeedStatus::Kept(confirmed) if *confirmed >= limit => {
                 let reason = "the feed was confirmed by somebody else, or made anew";
                 Some(Lost::Gap(reason.to_owned()))
             }
@@ -287,18 +286,17 @@ impl Keeper<'_> {
         // Changes before this mark are not of this time.
         let mark = uuid::Uuid::new_v4().to_string();
         let written = self.run.feed.mark(&mark).await?;
-        self.run.feed.confirm(&written).await?;
-        let position = |text: &str| Lsn::parse(text).map_err(|_| Failure::new("The server sends no position."));
-        let seen = find(&self.run.feed, Expected::Mark(mark), position(&written)?).await?;
+        self.run.feed.confirm(&written.to_string()).await?;
+        let seen = find(&self.run.feed, Expected::Mark(mark), written).await?;
         let listed = self.run.feed.tables().await?;
         let now = self.run.feed.probe().await?;
         let epoch = Epoch {
             number: 0,
             server: now.server,
             from: seen.position,
-            begins: Moment(now.clock),
+            begins: now.clock,
             through: Lsn(0),
-            reached: Moment(now.clock),
+            reached: now.clock,
             seen: Some(seen),
             reason,
         };
@@ -307,7 +305,8 @@ impl Keeper<'_> {
         self.kept.pending.clear();
         self.bases.forget();
         self.kept.looked = None;
-        self.pages = Pages::anew();
+        // It is another log.
+        (self.kept.confirmed, self.kept.has_news) = (Lsn(0), true);
         (self.takes_new_source, self.is_beginning) = (false, true);
         self.kept.save()
     }

@@ -32,65 +32,50 @@ pub enum Read {
     Failed(Failure),
 }
 
-/// How far the feed is read.
-#[derive(Default)]
-pub struct Pages {
-    confirmed: Lsn,
-    /// Whether there is something new to save.
-    pub has_news: bool,
-}
-
-impl Pages {
-    /// For another log.
-    pub fn anew() -> Pages {
-        Pages {
-            confirmed: Lsn(0),
-            has_news: true,
-        }
-    }
+impl Kept {
     /// Reads pages of changes until there are no more.
     ///
     /// # Errors
     /// An error of the archive's directory, or of a database that is away for too long.
-    pub async fn read(&mut self, run: &Run<'_>, kept: &mut Kept) -> Result<Read, Failure> {
+    pub async fn read(&mut self, run: &Run<'_>) -> Result<Read, Failure> {
         let (mut top, mut has_marked) = (PAGE, false);
         while !run.stop.is_cancelled() {
             let probe = run.feed.probe().await?;
-            let Some(seen) = kept.seen() else {
+            let Some(seen) = self.seen() else {
                 return Ok(Read::Other);
             };
             let (sender, events) = channel(WAITING);
             let feed = run.feed.clone();
             let read = async { Ok(feed.read(Images::New, top, sender).await.err()) };
             // An error of the writer ends the reader. A reader that fails ends the rows, and gives its error.
-            let (failed, page) = match tokio::try_join!(read, kept.write(&seen, events)) {
+            let (failed, page) = match tokio::try_join!(read, self.write(&seen, events)) {
                 Ok(done) => done,
                 Err(failure) => return Err(failure),
             };
             if let Some(failure) = failed {
-                kept.undo()?;
+                self.undo()?;
                 return Ok(Read::Failed(failure));
             }
             let (rows, has_more) = (page.rows, page.rows >= top.unsigned_abs());
-            let Some(taken) = kept.take_in(page)? else {
+            let Some(last) = self.take_in(page)? else {
                 if has_more {
                     top = PAGE.saturating_add_unsigned(rows);
                     continue;
                 }
                 return Ok(Read::Other);
             };
-            self.has_news |= taken.has_news;
             // The last transaction comes again before the new ones.
-            top = PAGE.saturating_add_unsigned(taken.rows);
+            top = PAGE.saturating_add_unsigned(last);
             // The log is kept from the last transaction on.
-            let written = Lsn::parse(&probe.written).unwrap_or_default();
-            let behind = kept.seen().map_or(0, |seen| written.0.saturating_sub(seen.position.0));
-            let is_long = taken.rows > FEW;
+            let behind = self
+                .seen()
+                .map_or(0, |seen| probe.written.0.saturating_sub(seen.position.0));
+            let is_long = last > FEW;
             if !has_more && (has_marked || !is_long && behind <= IDLE_LOG) {
-                return Ok(Read::All(Moment(probe.clock)));
+                return Ok(Read::All(probe.clock));
             }
-            kept.save()?;
-            let mut confirmed = self.confirm(run, kept, 0).await;
+            self.save()?;
+            let mut confirmed = self.confirm(run, 0).await;
             // The read that gives a long transaction again also gives the mark, and is the last one to give it.
             if !has_marked && (is_long || !has_more) && confirmed.is_ok() {
                 has_marked = true;
@@ -104,8 +89,8 @@ impl Pages {
     }
 
     /// Confirms the position of the manifest on the disk, unless it is little beyond the last one.
-    pub async fn confirm(&mut self, run: &Run<'_>, kept: &Kept, little: u64) -> Result<(), Failure> {
-        let seen = kept.seen().filter(|_| kept.is_saved());
+    pub async fn confirm(&mut self, run: &Run<'_>, little: u64) -> Result<(), Failure> {
+        let seen = self.seen().filter(|_| self.is_saved());
         if let Some(seen) = seen.filter(|seen| seen.confirmed.0.saturating_sub(self.confirmed.0) > little) {
             run.feed.confirm(&seen.confirmed.to_string()).await?;
             self.confirmed = seen.confirmed;

@@ -1,6 +1,7 @@
 //! The queries of an archive to a database, and to the feed that it is archived by.
 
-use table_service_model::change_feed::FeedName;
+use table_service_archive::Moment;
+use table_service_model::Lsn;
 use tokio_postgres::error::SqlState;
 
 use crate::failure::Failure;
@@ -23,7 +24,7 @@ pub enum FeedStatus {
     /// Its slot or its publication is gone, or it has lost changes.
     Lost(String),
     /// Everything behind this position can be read.
-    Kept(String),
+    Kept(Lsn),
 }
 
 /// The database's state at a moment.
@@ -31,9 +32,8 @@ pub struct Probe {
     /// The identity of the database and its server; empty if the server does not tell.
     pub server: String,
     /// Up to where the log is written.
-    pub written: String,
-    /// In microseconds since 2000-01-01.
-    pub clock: i64,
+    pub written: Lsn,
+    pub clock: Moment,
     pub feed: FeedStatus,
 }
 
@@ -42,9 +42,8 @@ pub struct Frozen {
     /// It reads all entities as they are there.
     pub source: SqlSource,
     pub name: String,
-    pub position: String,
-    /// In microseconds since 2000-01-01.
-    pub clock: i64,
+    pub position: Lsn,
+    pub clock: Moment,
 }
 
 /// The outcome of an attempt to freeze a table.
@@ -75,18 +74,18 @@ impl ChangeFeed {
             let feed = match rows(client, FEED, &[&self.name], 1).await?.first() {
                 None => FeedStatus::None,
                 Some(found) if found.try_get(2)? => FeedStatus::Lost("the publication of the feed is gone".to_owned()),
-                Some(found) => match (found.try_get::<_, Option<&str>>(0)?, found.try_get::<_, Option<String>>(1)?) {
+                Some(found) => match (found.try_get::<_, Option<&str>>(0)?, found.try_get::<_, Option<&str>>(1)?) {
                     (Some("lost"), _) => FeedStatus::Lost(
                         "the feed was not read for so long that the server has removed its log (max_slot_wal_keep_size)"
                             .to_owned(),
                     ),
-                    (Some(_), Some(position)) => FeedStatus::Kept(position),
+                    (Some(_), Some(position)) => FeedStatus::Kept(lsn(position)?),
                     _ => FeedStatus::Lost("the replication slot of the feed is gone".to_owned()),
                 },
             };
             Ok(Probe {
-                written: now.try_get(0)?,
-                clock: now.try_get::<_, Micros>(1)?.0,
+                written: lsn(now.try_get(0)?)?,
+                clock: Moment(now.try_get::<_, Micros>(1)?.0),
                 server: now.try_get(2)?,
                 feed,
             })
@@ -119,14 +118,9 @@ impl ChangeFeed {
         self.database.again(prepare).await
     }
 
-    fn publication(&self) -> Result<String, SqlError> {
-        let feed = FeedName::parse(&self.name).map_err(|error| SqlError::ForEver(error.report()))?;
-        Ok(feed.publication())
-    }
-
     /// Writes a mark for the reader of the feed. Returns a position before which no reader needs anything but the mark.
-    pub async fn mark(&self, mark: &str) -> Result<String, Failure> {
-        let work = async |client: &Connection| Ok(row(client, MARK, &[&self.name, &mark]).await?.try_get(0)?);
+    pub async fn mark(&self, mark: &str) -> Result<Lsn, Failure> {
+        let work = async |client: &Connection| lsn(row(client, MARK, &[&self.name, &mark]).await?.try_get(0)?);
         self.database.again(|| self.database.on_kept(work)).await
     }
 
@@ -147,11 +141,8 @@ impl ChangeFeed {
     }
 
     async fn try_freeze(&self, oid: u32, mark: &str) -> Result<Option<Frozen>, SqlError> {
-        const IS_IN: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_get_publication_tables($1::text) AS t \
-                             WHERE t.relid = $2::text::regclass)";
         const WHERE: &str = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text, pg_catalog.clock_timestamp(), \
                              (SELECT c.relname::text FROM pg_catalog.pg_class AS c WHERE c.oid = $1::text::regclass)";
-        let publication = self.publication()?;
         let client = self.database.connect().await?;
         let Some(relation) = self.database.known_relation(&client, Known::ByOid(oid)).await? else {
             return Ok(None);
@@ -159,22 +150,15 @@ impl ChangeFeed {
         client.batch_execute("BEGIN").await?;
         client.batch_execute(LOCK_TIMEOUT).await?;
         let name = self.database.visit(&client, &relation, Access::ReadAlone).await?;
-        if !row(&client, IS_IN, &[&publication, &name])
-            .await?
-            .try_get::<_, bool>(0)?
-        {
-            client
-                .batch_execute(&format!("ALTER PUBLICATION \"{publication}\" ADD TABLE {name}"))
-                .await?;
-        }
+        self.publish(&client, name).await?;
         // All writers of the table have committed and their writes can be seen, and nobody writes to it now. So this
         // snapshot has the changes that committed before the position, and the feed has those that commit behind it.
         let source = SqlSource::of_everything(self.database.clone(), oid, None).await?;
         let place = row(&client, WHERE, &[&name]).await?;
         let frozen = Frozen {
             source,
-            position: place.try_get(0)?,
-            clock: place.try_get::<_, Micros>(1)?.0,
+            position: lsn(place.try_get(0)?)?,
+            clock: Moment(place.try_get::<_, Micros>(1)?.0),
             name: place.try_get(2)?,
         };
         client.batch_execute("SET LOCAL synchronous_commit = local").await?;
@@ -182,4 +166,9 @@ impl ChangeFeed {
         client.batch_execute("COMMIT").await?;
         Ok(Some(frozen))
     }
+}
+
+/// A position in the log, from its text.
+fn lsn(text: &str) -> Result<Lsn, SqlError> {
+    Lsn::parse(text).map_err(|_| SqlError::ForEver("the server sends no position".to_owned()))
 }

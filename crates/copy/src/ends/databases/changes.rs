@@ -258,23 +258,10 @@ impl ChangeFeed {
     /// if it is not there.
     pub async fn add(&self, table: &str) -> Result<Option<u32>, Failure> {
         let add = async |client: &Connection| {
-            const IS_IN: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_get_publication_tables($1::text) AS t \
-                                 WHERE t.relid = $2::text::regclass)";
-            let feed = FeedName::parse(&self.name).map_err(|error| SqlError::ForEver(error.report()))?;
-            let publication = feed.publication();
             let Some(relation) = self.database.relation(client, table).await? else {
                 return Ok(None);
             };
-            let add = async |name: &str| {
-                if !row(client, IS_IN, &[&publication, &name])
-                    .await?
-                    .try_get::<_, bool>(0)?
-                {
-                    let statement = format!("ALTER PUBLICATION \"{publication}\" ADD TABLE {name}");
-                    client.batch_execute(&statement).await?;
-                }
-                Ok(())
-            };
+            let add = async |name: &str| self.publish(client, name).await;
             let added = self.database.visiting(client, &relation, Access::ReadAlone, add).await;
             match added {
                 Ok(()) => Ok(Some(relation.oid)),
@@ -288,6 +275,25 @@ impl ChangeFeed {
             }
         };
         self.database.again(|| self.database.on_kept(add)).await
+    }
+
+    /// Adds a table to the publication of the feed, if it is not in it.
+    pub async fn publish(&self, client: &Connection, table: &str) -> Result<(), SqlError> {
+        const IS_IN: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_get_publication_tables($1::text) AS t \
+                             WHERE t.relid = $2::text::regclass)";
+        let publication = self.publication()?;
+        let is_in = row(client, IS_IN, &[&publication, &table]).await?;
+        if !is_in.try_get::<_, bool>(0)? {
+            let statement = format!("ALTER PUBLICATION \"{publication}\" ADD TABLE {table}");
+            client.batch_execute(&statement).await?;
+        }
+        Ok(())
+    }
+
+    /// The publication of the feed.
+    pub fn publication(&self) -> Result<String, SqlError> {
+        let feed = FeedName::parse(&self.name).map_err(|error| SqlError::ForEver(error.report()))?;
+        Ok(feed.publication())
     }
 
     async fn is_in(&self, client: &Connection, tables: &[String]) -> Result<bool, SqlError> {
