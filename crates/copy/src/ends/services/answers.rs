@@ -45,13 +45,17 @@ pub struct Page<T> {
     pub value: Items<T>,
 }
 
-/// The keys of an entity.
+/// The keys of an entity, and what says its version.
 #[derive(Deserialize)]
 pub struct EntityKeys {
+    #[serde(rename = "odata.etag")]
+    pub etag: Option<String>,
     #[serde(rename = "PartitionKey")]
     pub partition_key: String,
     #[serde(rename = "RowKey")]
     pub row_key: String,
+    #[serde(rename = "Timestamp")]
+    pub timestamp: Option<String>,
 }
 
 /// A table in the list.

@@ -17,7 +17,8 @@ use super::client::{Answer, Call, RestClient, ServiceError};
 /// One operation of a batch.
 pub struct Operation {
     pub method: Method,
-    pub url: String,
+    /// The path behind the account, escaped.
+    pub resource: String,
     pub body: String,
     /// The version that it is for. An operation with a body has none.
     pub if_match: Option<String>,
@@ -54,7 +55,7 @@ pub async fn send(client: &RestClient, operations: &[&Operation]) -> Result<(Res
         method: Method::POST,
         content_type: &content_type,
         headers: &[("accept", "multipart/mixed")],
-        body: Bytes::from(body(&id, operations)),
+        body: Bytes::from(body(client, &id, operations)),
         ..Call::get("$batch", "")
     };
     let answer = client.send(&call).await?;
@@ -76,7 +77,7 @@ where
 }
 
 /// The body of a batch; `id` makes its boundaries.
-fn body(id: &str, operations: &[&Operation]) -> String {
+fn body(client: &RestClient, id: &str, operations: &[&Operation]) -> String {
     let mut body = String::new();
     // Writing to a String cannot fail.
     let _ = write!(
@@ -84,6 +85,11 @@ fn body(id: &str, operations: &[&Operation]) -> String {
         "--batch_{id}\r\nContent-Type: multipart/mixed; boundary=changeset_{id}\r\n\r\n"
     );
     for operation in operations {
+        // MERGE is for batches: emulators know PATCH outside of them as the service does.
+        let method = match operation.method {
+            Method::PATCH => "MERGE",
+            ref method => method.as_str(),
+        };
         let own = match &operation.if_match {
             Some(etag) => format!("If-Match: {etag}\r\n"),
             None => "Content-Type: application/json\r\nPrefer: return-no-content\r\n".to_owned(),
@@ -93,7 +99,9 @@ fn body(id: &str, operations: &[&Operation]) -> String {
             "--changeset_{id}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
              {} {} HTTP/1.1\r\n{own}Accept: application/json;odata=minimalmetadata\r\n\
              DataServiceVersion: 3.0;\r\n\r\n{}\r\n",
-            operation.method, operation.url, operation.body
+            method,
+            client.url(&operation.resource),
+            operation.body
         );
     }
     let _ = write!(body, "--changeset_{id}--\r\n--batch_{id}--\r\n");

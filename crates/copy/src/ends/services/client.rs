@@ -125,12 +125,6 @@ pub struct Answer {
     pub _permit: Option<SemaphorePermit<'static>>,
 }
 
-/// An answer, or that it is larger than [`LARGEST_ANSWER`].
-pub enum Reply {
-    Whole(Answer),
-    TooLarge,
-}
-
 /// An error of the service.
 #[derive(Debug, Clone)]
 pub struct ServiceError {
@@ -220,19 +214,13 @@ impl RestClient {
     /// # Errors
     /// A service that stays away, with the last reason; an answer that is too large.
     pub async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
-        self.whole(self.reply(call).await?)
+        self.reply(call).await?.ok_or_else(|| self.too_large())
     }
 
-    /// Returns the answer, unless it is too large.
-    pub fn whole(&self, reply: Reply) -> Result<Answer, Failure> {
-        match reply {
-            Reply::Whole(answer) => Ok(answer),
-            Reply::TooLarge => Err(Failure::new(format!(
-                "{}: an answer is larger than {} MiB.",
-                self.name(),
-                LARGEST_ANSWER >> 20
-            ))),
-        }
+    /// The failure of an answer that is too large.
+    pub fn too_large(&self) -> Failure {
+        let most = LARGEST_ANSWER >> 20;
+        Failure::new(format!("{}: an answer is larger than {most} MiB.", self.name()))
     }
 
     /// Returns an answer that is a success. Another one becomes an error that names its subject.
@@ -254,11 +242,11 @@ impl RestClient {
         serde_json::from_slice(&answer.body).map_err(|error| self.unreadable(&error))
     }
 
-    /// As [`RestClient::send`], for callers that can ask for fewer entities.
+    /// As [`RestClient::send`], for callers that can ask for fewer entities: `None` is an answer that is too large.
     ///
     /// # Errors
     /// A service that stays away, with the last reason.
-    pub async fn reply(&self, call: &Call<'_>) -> Result<Reply, Failure> {
+    pub async fn reply(&self, call: &Call<'_>) -> Result<Option<Answer>, Failure> {
         let mut backoff = Backoff::new(self.patience);
         let mut ambiguous = false;
         let mut internal_errors = 0;
@@ -269,14 +257,14 @@ impl RestClient {
                     internal_errors += u32::from(answer.status == StatusCode::INTERNAL_SERVER_ERROR);
                     if !is_passing(answer.status) || internal_errors == TRIES_OF_500 {
                         answer.ambiguous = ambiguous;
-                        return Ok(Reply::Whole(answer));
+                        return Ok(Some(answer));
                     }
                     // A 500 can come after the work was done.
                     ambiguous |= answer.status != StatusCode::SERVICE_UNAVAILABLE;
                     let retry_after = answer.header("retry-after").and_then(|seconds| seconds.parse().ok());
                     (answer.error().text(), retry_after.map(Duration::from_secs))
                 }
-                Ok(Err(Unsent::TooLarge)) => return Ok(Reply::TooLarge),
+                Ok(Err(Unsent::TooLarge)) => return Ok(None),
                 Ok(Err(Unsent::ForEver(reason))) => return Err(Failure::new(format!("{}: {reason}", self.name()))),
                 Ok(Err(Unsent::ForNow(reason))) => {
                     ambiguous = true;

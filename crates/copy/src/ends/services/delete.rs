@@ -53,7 +53,7 @@ impl RestDeleter<'_> {
                 .iter()
                 .map(|keyed| Operation {
                     method: Method::DELETE,
-                    url: client.url(&self.point(keyed)),
+                    resource: self.point(keyed),
                     body: String::new(),
                     if_match: Some(keyed.etag.clone()),
                 })

@@ -1,6 +1,5 @@
 //! The keys of the entities that pass a filter, page by page.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use table_service_model::{Ticks, etag};
 
@@ -8,7 +7,7 @@ use crate::failure::Failure;
 use crate::records::Position;
 
 use super::advance::SEARCHED_PAGES;
-use super::answers::{LARGEST_PAGE, Page};
+use super::answers::{EntityKeys, LARGEST_PAGE, Page};
 use super::pages::Pages;
 use super::source::RestSource;
 
@@ -23,19 +22,7 @@ pub struct Keyed {
     pub etag: String,
 }
 
-#[derive(Deserialize)]
-struct Entity {
-    #[serde(rename = "odata.etag")]
-    etag: Option<String>,
-    #[serde(rename = "PartitionKey")]
-    partition_key: String,
-    #[serde(rename = "RowKey")]
-    row_key: String,
-    #[serde(rename = "Timestamp")]
-    timestamp: Option<String>,
-}
-
-impl Entity {
+impl EntityKeys {
     /// With its ETag, which the service sends or which is its Timestamp in another spelling. It becomes a header, so it has
     /// the characters of one.
     fn keyed(self) -> Option<Keyed> {
@@ -89,7 +76,7 @@ impl<'a> KeyReader<'a> {
         let page: Page<&RawValue> = client.parse(&answer)?;
         let mut keys = Vec::with_capacity(page.value.0.len());
         for raw in &page.value.0 {
-            let entity: Entity = serde_json::from_str(raw.get()).map_err(|error| client.unreadable(&error))?;
+            let entity: EntityKeys = serde_json::from_str(raw.get()).map_err(|error| client.unreadable(&error))?;
             let keyed = entity.keyed().ok_or_else(|| {
                 let problem = "an entity has neither an ETag nor a Timestamp that can be one";
                 Failure::new(format!("{}: {table}: {problem}.", client.name()))

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::records::Position;
 
 use super::advance::Advance;
-use super::client::{Answer, Call, Reply, RestClient, escape};
+use super::client::{Answer, Call, RestClient, escape};
 
 /// Reads the pages of the entities that pass a filter.
 pub struct Pages<'a> {
@@ -49,8 +49,9 @@ impl<'a> Pages<'a> {
             let query = format!("$top={}{}{token}", self.top, self.query);
             let call = Call::get(&resource, &query);
             match self.client.reply(&call).await? {
-                Reply::TooLarge if self.top > 1 => self.top = (self.top / 4).max(1),
-                reply => break self.client.whole(reply)?,
+                Some(answer) => break answer,
+                None if self.top > 1 => self.top = (self.top / 4).max(1),
+                None => return Err(self.client.too_large()),
             }
         };
         let answer = self.client.succeeded(answer, self.table)?;

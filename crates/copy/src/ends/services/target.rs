@@ -115,9 +115,10 @@ impl RestWriter {
             operation: self.operation(&record),
             record,
         };
+        let root = self.client.url("").len();
         let batches = batch::groups(records.into_iter().map(prepare).collect(), |prepared| {
             let Prepared { record, operation } = prepared;
-            let bytes = operation.body.len() + operation.url.len() + 400;
+            let bytes = operation.body.len() + root + operation.resource.len() + 400;
             (&record.partition_key, bytes)
         });
         batch::at_once(batches, |batch| self.batch(batch)).await
@@ -126,15 +127,12 @@ impl RestWriter {
     fn operation(&self, record: &Record) -> Operation {
         let (method, resource) = match self.mode.on_conflict {
             OnConflict::Replace => (Method::PUT, self.point(record)),
-            OnConflict::Merge => (
-                Method::from_bytes(b"MERGE").unwrap_or(Method::PATCH),
-                self.point(record),
-            ),
+            OnConflict::Merge => (Method::PATCH, self.point(record)),
             OnConflict::Fail | OnConflict::Skip | OnConflict::Newer => (Method::POST, self.table.clone()),
         };
         Operation {
             method,
-            url: self.client.url(&resource),
+            resource,
             body: payload(record),
             if_match: None,
         }
@@ -180,17 +178,7 @@ impl RestWriter {
 
     async fn single(&self, prepared: Prepared, ambiguous: bool) -> Result<Outcome, Failure> {
         let Prepared { record, operation } = prepared;
-        let resource = match self.mode.on_conflict {
-            OnConflict::Replace | OnConflict::Merge => self.point(&record),
-            _ => self.table.clone(),
-        };
-        let method = if operation.method.as_str() == "MERGE" {
-            Method::PATCH
-        } else {
-            operation.method
-        };
-        // MERGE is for batches: emulators know PATCH outside of them as the service does.
-        let call = Call::write(method, &resource, operation.body);
+        let call = Call::write(operation.method, &operation.resource, operation.body);
         let answer = self.client.send(&call).await?;
         if answer.status.is_success() {
             return Ok(written([&record]));
