@@ -31,7 +31,7 @@ impl OneEnd {
         let bulk = Arc::new(Bulk {
             source: self.options.source(from, None)?,
             selection,
-            readers: self.options.work.readers(),
+            readers: self.options.work.concurrency,
             counters: Arc::default(),
         });
         Ok((bulk, tables))

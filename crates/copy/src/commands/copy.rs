@@ -78,7 +78,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         journal.set_started(clock);
     }
     let copy = Arc::new(CopyContext {
-        readers: ends.options.work.readers(),
+        readers: ends.options.work.concurrency,
         since: arguments.since,
         stop: stopped_by_signals(),
         pace: Pace::new(arguments.rate),
@@ -284,7 +284,7 @@ async fn dry_run(
         let there = target.has(table).await?;
         let plan = serde_json::json!({
             "table": table, "entities": entities, "bytes": bytes, "target_has_table": there,
-            "ranges": source.ranges(table, arguments.ends.options.work.readers()).await?.len(),
+            "ranges": source.ranges(table, arguments.ends.options.work.concurrency).await?.len(),
         });
         let count = |count: Option<u64>, unit: &str| match count {
             Some(count) => format!("about {count} {unit}"),

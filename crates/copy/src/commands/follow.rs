@@ -358,7 +358,7 @@ async fn clear(arguments: &CopyArguments, target: &Target, table: &str) -> Resul
         bulk: Arc::new(Bulk {
             source,
             selection: Selection::read(Some("true"))?,
-            readers: options.work.readers(),
+            readers: options.work.concurrency,
             counters: Arc::default(),
         }),
         report: parking_lot::Mutex::new(DeleteReport::default()),

@@ -79,7 +79,7 @@ pub async fn restore(arguments: &RestoreArguments) -> Result<u8, Failure> {
         Journal::open(None, Value::Null)?,
     );
     let copy = Arc::new(CopyContext {
-        readers: arguments.work.readers(),
+        readers: arguments.work.concurrency,
         stop: stopped_by_signals(),
         ..CopyContext::new(source, target, arguments.on_conflict, rejects, journal)
     });

@@ -47,7 +47,7 @@ pub async fn compare(
     let verify = Arc::new(Verify {
         source,
         target,
-        readers: ends.options.work.readers(),
+        readers: ends.options.work.concurrency,
         secret: DigestSecret::random(),
         with_timestamps,
         most,

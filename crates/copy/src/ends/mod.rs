@@ -5,7 +5,6 @@ mod backoff;
 pub mod databases;
 mod end;
 pub mod files;
-mod open;
 mod options;
 pub mod output;
 mod path;

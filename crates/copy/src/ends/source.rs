@@ -8,10 +8,8 @@ use crate::records::{Chunk, Position, Range};
 
 use super::archive::ArchiveSource;
 use super::databases::SqlSource;
-use super::end::End;
 use super::files::{FileSource, POLICIES_ENDING, SERVICE_FILE};
-use super::options::{Options, Work};
-use super::services::{RestClient, RestSource};
+use super::services::RestSource;
 
 /// Where entities are read.
 pub enum Source {
@@ -22,21 +20,6 @@ pub enum Source {
 }
 
 impl Source {
-    /// The source that an argument names. With `since`, only entities with this Timestamp or a later one are read.
-    pub fn new(end: End, options: &Options, since: Option<Ticks>) -> Result<Source, Failure> {
-        let Work { files, reach, .. } = &options.work;
-        let of_files = |path| FileSource::new(path, files, &options.reading, &options.tables);
-        Ok(match end {
-            End::Service(endpoint) => {
-                let client = RestClient::new(endpoint, reach.patience())?;
-                Source::Service(Box::new(RestSource::new(client, since, &options.tables)))
-            }
-            End::Database(url) => Source::Database(Box::new(SqlSource::new(reach.database(url)?, since))),
-            End::Path(path) => Source::Files(of_files(Some(path))),
-            End::Stream => Source::Files(of_files(None)),
-        })
-    }
-
     /// The notes on the reading for the report.
     pub fn note(&self) -> Option<&'static str> {
         match self {

@@ -4,9 +4,7 @@ use crate::failure::Failure;
 use crate::records::{Key, OnConflict};
 
 use super::databases::Database;
-use super::end::End;
 use super::files::{FileTarget, POLICIES_ENDING, SERVICE_FILE};
-use super::options::Work;
 use super::services::RestClient;
 
 /// Where entities are written.
@@ -17,17 +15,6 @@ pub enum Target {
 }
 
 impl Target {
-    /// The target that an argument names.
-    pub fn new(end: End, work: &Work) -> Result<Target, Failure> {
-        let (files, reach) = (&work.files, &work.reach);
-        Ok(match end {
-            End::Service(endpoint) => Target::Service(Box::new(RestClient::new(endpoint, reach.patience())?)),
-            End::Database(url) => Target::Database(Box::new(reach.database(url)?.for_writing())),
-            End::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
-            End::Stream => Target::Files(FileTarget::new(None, files)?),
-        })
-    }
-
     /// Its name in reports and in the resume file, without a secret.
     pub fn name(&self) -> String {
         match self {

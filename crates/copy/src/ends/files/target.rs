@@ -34,35 +34,25 @@ impl FileTarget {
     /// # Errors
     /// A format that is only read.
     pub fn new(path: Option<PathBuf>, options: &FileOptions) -> Result<FileTarget, Failure> {
-        let (format, delimiter) = (options.format, options.delimiter);
-        let Some(path) = path else {
+        let by_name = path.as_deref().and_then(Format::of_path);
+        let is_directory = path
+            .as_ref()
+            .is_some_and(|path| path.is_dir() || (by_name.is_none() && !path.exists() && !is_device(path)));
+        if path.is_none() {
             output::for_data()?;
-            return FileTarget {
-                path: None,
-                is_directory: false,
-                format: format.unwrap_or_default(),
-                delimiter,
-            }
-            .checked();
-        };
-        let by_name = Format::of_path(&path);
-        let is_directory = path.is_dir() || (by_name.is_none() && !path.exists() && !is_device(&path));
-        FileTarget {
-            format: format.or(by_name.filter(|_| !is_directory)).unwrap_or_default(),
-            is_directory,
-            path: Some(path),
-            delimiter,
         }
-        .checked()
-    }
-
-    fn checked(self) -> Result<FileTarget, Failure> {
-        if self.format.layout == Layout::Azurite {
+        let format = options.format.or(by_name.filter(|_| !is_directory)).unwrap_or_default();
+        if format.layout == Layout::Azurite {
             return Err(Failure::usage(
                 "azurite is a format to read; write jsonl, csv or azcopy.",
             ));
         }
-        Ok(self)
+        Ok(FileTarget {
+            path,
+            is_directory,
+            format,
+            delimiter: options.delimiter,
+        })
     }
 
     /// The path, without a secret.
