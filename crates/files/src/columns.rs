@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt::Write;
 
 use table_service_command_line::printable::said;
 use table_service_model::edm::{EdmType, Value, parse_binary, parse_boolean, parse_double, parse_guid};
@@ -141,21 +140,18 @@ impl Columns {
         const SHOWN: usize = 40;
         let mut notes = Vec::new();
         if self.inferred {
-            let inferred = self
+            let mut texts: Vec<String> = self
                 .properties
                 .iter()
-                .filter_map(|column| Some((column, column.inferred?)));
-            let mut text = String::new();
-            for (column, edm) in inferred.clone().take(SHOWN) {
-                let separator = if text.is_empty() { "" } else { ", " };
-                let _ = write!(text, "{separator}{} is {}", said(&column.name), edm.name());
-            }
-            let more = inferred.count().saturating_sub(SHOWN);
-            if more > 0 {
-                let _ = write!(text, " and {more} more");
-            }
-            if !text.is_empty() {
-                notes.push(format!("types told from the values: {text}"));
+                .filter_map(|column| Some(format!("{} is {}", said(&column.name), column.inferred?.name())))
+                .collect();
+            let more = match texts.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            texts.truncate(SHOWN);
+            if !texts.is_empty() {
+                notes.push(format!("types told from the values: {}{more}", texts.join(", ")));
             }
         }
         if self.by_first_row {
