@@ -8,7 +8,7 @@ use table_service_archive::{Directory, Restored, State, Visitor};
 use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
-use crate::records::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record, Selection};
+use crate::records::{Chunk, Position, Record, Selection};
 
 /// Tables that are read once, in the order in which they are listed.
 pub struct ArchiveSource {
@@ -66,7 +66,6 @@ impl ArchiveSource {
             let mut sending = Sending {
                 chunks,
                 chunk: Chunk::new(Position::End),
-                bytes: 0,
                 count: 0,
                 selection,
             };
@@ -91,7 +90,6 @@ impl ArchiveSource {
 struct Sending<'s> {
     chunks: Sender<Chunk>,
     chunk: Chunk,
-    bytes: usize,
     count: u64,
     selection: &'s Selection,
 }
@@ -102,14 +100,10 @@ impl Visitor for Sending<'_> {
             return Ok(true);
         }
         self.count += 1;
-        self.bytes += record.weight();
-        self.chunk.records.push(record);
-        if self.chunk.records.len() < CHUNK_RECORDS && self.bytes < CHUNK_BYTES {
-            return Ok(true);
+        self.chunk.add(record);
+        match self.chunk.take_full(|| Position::Records(self.count)) {
+            Some(full) => Ok(self.chunks.blocking_send(full).is_ok()),
+            None => Ok(true),
         }
-        self.bytes = 0;
-        let mut full = std::mem::replace(&mut self.chunk, Chunk::new(Position::End));
-        full.position = Position::Records(self.count);
-        Ok(self.chunks.blocking_send(full).is_ok())
     }
 }

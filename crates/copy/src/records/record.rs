@@ -132,6 +132,8 @@ pub struct Chunk {
     pub records: Vec<Record>,
     pub rejects: Vec<Reject>,
     pub position: Position,
+    /// Of memory, roughly.
+    bytes: usize,
 }
 
 impl Chunk {
@@ -141,7 +143,32 @@ impl Chunk {
             records: Vec::new(),
             rejects: Vec::new(),
             position,
+            bytes: 0,
         }
+    }
+
+    /// Adds an entity.
+    pub fn add(&mut self, record: Record) {
+        self.bytes += record.weight();
+        self.records.push(record);
+    }
+
+    /// Adds a reject of so many bytes.
+    pub fn reject(&mut self, reject: Reject, bytes: usize) {
+        self.bytes += bytes;
+        self.rejects.push(reject);
+    }
+
+    /// Takes everything, if it is as large as a chunk may become. The range goes on at this position.
+    pub fn take_full(&mut self, position: impl FnOnce() -> Position) -> Option<Chunk> {
+        let is_full = self.records.len() + self.rejects.len() >= CHUNK_RECORDS || self.bytes >= CHUNK_BYTES;
+        is_full.then(|| {
+            let full = std::mem::replace(self, Chunk::new(Position::End));
+            Chunk {
+                position: position(),
+                ..full
+            }
+        })
     }
 }
 

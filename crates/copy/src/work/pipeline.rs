@@ -315,6 +315,7 @@ async fn feed(
         mut records,
         rejects,
         position,
+        ..
     }) = chunks.recv().await
     {
         if copy.stop.is_cancelled() {

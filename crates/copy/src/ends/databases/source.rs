@@ -16,7 +16,7 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::failure::Failure;
 use crate::printable;
-use crate::records::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, MOST_TABLES, Position, Range, Reject};
+use crate::records::{Chunk, Key, MOST_TABLES, Position, Range, Reject};
 
 use super::connect::{ALL_ALIVE, Connection, Database, SqlError, alive, literal, row, rows};
 use super::rows as row_format;
@@ -299,7 +299,6 @@ impl SqlSource {
             .await?;
         let mut rows = pin!(BinaryCopyOutStream::new(stream, &types));
         let mut chunk = Chunk::new(Position::End);
-        let mut bytes = 0;
         // The last row that has both keys, whether it is an entity or not. NULLs come last.
         let mut last = match (&*position, range) {
             (Some(Position::After(key)), _) | (None, Range::Keys { after: Some(key), .. }) => key.clone(),
@@ -315,24 +314,18 @@ impl SqlSource {
                 };
             }
             match row_format::record(&row) {
-                Ok(record) => {
-                    bytes += record.weight();
-                    chunk.records.push(record);
-                }
+                Ok(record) => chunk.add(record),
                 Err(reason) => {
                     let text = format!("({}, {})", key(0).unwrap_or("NULL"), key(1).unwrap_or("NULL"));
                     let reject = Reject::of_text(table, relation.to_owned(), &text, reason);
-                    bytes += reject.reason.len() + text.len().min(16 << 10);
-                    chunk.rejects.push(reject);
+                    let bytes = reject.reason.len() + text.len().min(16 << 10);
+                    chunk.reject(reject, bytes);
                 }
             }
-            if chunk.records.len() + chunk.rejects.len() < CHUNK_RECORDS && bytes < CHUNK_BYTES {
+            let Some(full) = chunk.take_full(|| Position::After(last.clone())) else {
                 continue;
-            }
-            let mut full = std::mem::replace(&mut chunk, Chunk::new(Position::End));
-            full.position = Position::After(last.clone());
+            };
             let reached = Some(full.position.clone());
-            bytes = 0;
             if chunks.send(full).await.is_err() {
                 return Ok(());
             }

@@ -10,10 +10,10 @@ use table_service_files::{Fault, Guess, Header, Input, LineColumn, Row, WINDOW_L
 
 use crate::created;
 use crate::failure::Failure;
-use crate::records::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record, Reject, reason};
+use crate::records::{Chunk, Position, Record, Reject, reason};
 
 use super::azurite;
-use super::format::{Format, Layout};
+use super::format::{Format, Layout, ReadOptions};
 
 const BUFFER: usize = 1 << 16;
 /// How much of the text of a record is shown.
@@ -24,9 +24,7 @@ const SHOWN: usize = 4096;
 pub struct Options<'o> {
     pub format: Format,
     pub delimiter: u8,
-    pub infer_types: bool,
-    pub mapping: Option<&'o Mapping>,
-    pub account: Option<&'o str>,
+    pub reading: &'o ReadOptions,
 }
 
 /// The name of a file in messages, or of standard input.
@@ -107,7 +105,6 @@ struct Chunks<'s> {
     /// The file's name in messages.
     name: &'s str,
     chunk: Chunk,
-    bytes: usize,
     /// Records so far, bad ones included.
     count: u64,
     /// How many of them are known already.
@@ -121,22 +118,17 @@ impl Chunks<'_> {
     fn push(&mut self, record: Result<Record, (LineColumn, String)>, text: &dyn Fn() -> String) -> bool {
         self.count += 1;
         match record {
-            Ok(record) => {
-                self.bytes += record.weight();
-                self.chunk.records.push(record);
-            }
+            Ok(record) => self.chunk.add(record),
             Err((position, reason)) => {
                 let position = format!("{}: record {}, {position}", self.name, self.count);
                 let (text, reason) = (text(), clipped(reason.as_bytes()));
-                self.bytes += position.len() + text.len() + reason.len() + 128;
+                let bytes = position.len() + text.len() + reason.len() + 128;
                 self.chunk
-                    .rejects
-                    .push(Reject::of_text(self.table, position, &text, reason));
+                    .reject(Reject::of_text(self.table, position, &text, reason), bytes);
             }
         }
-        let size = self.chunk.records.len() + self.chunk.rejects.len();
-        if size >= CHUNK_RECORDS || self.bytes >= CHUNK_BYTES {
-            self.flush(Position::Records(self.count));
+        if let Some(full) = self.chunk.take_full(|| Position::Records(self.count)) {
+            self.closed |= !(self.send)(full);
         }
         !self.closed
     }
@@ -146,15 +138,6 @@ impl Chunks<'_> {
         let skips = self.count < self.skip;
         self.count += u64::from(skips);
         skips
-    }
-
-    fn flush(&mut self, position: Position) {
-        let mut chunk = std::mem::replace(&mut self.chunk, Chunk::new(Position::End));
-        chunk.position = position;
-        self.bytes = 0;
-        if !(self.send)(chunk) {
-            self.closed = true;
-        }
     }
 }
 
@@ -193,9 +176,11 @@ pub fn count(bytes: &[u8], format: &str, delimiter: u8, infer_types: bool) -> Re
     let options = Options {
         format: Format::parse(format)?,
         delimiter,
-        infer_types,
-        mapping: None,
-        account: None,
+        reading: &ReadOptions {
+            infer_types,
+            mapping: None,
+            account: None,
+        },
     };
     let (mut read, mut rejected) = (0, 0);
     let mut send = |chunk: Chunk| {
@@ -226,20 +211,20 @@ fn chunks<R: Read>(
         table,
         name,
         chunk: Chunk::new(Position::End),
-        bytes: 0,
         count: 0,
         skip,
         send,
         closed: false,
     };
     let input = &mut Input::new(again()?)?;
+    let mapping = options.reading.mapping.as_deref();
     let mut notes = Vec::new();
     match options.format.layout {
-        Layout::Jsonl => json_lines(input, options.mapping, &mut chunks)?,
-        Layout::Azcopy => json_document(input, options.mapping, &mut chunks)?,
-        Layout::Azurite => azurite_table(input, options.account, &mut chunks)?,
+        Layout::Jsonl => json_lines(input, mapping, &mut chunks)?,
+        Layout::Azcopy => json_document(input, mapping, &mut chunks)?,
+        Layout::Azurite => azurite_table(input, options.reading.account.as_deref(), &mut chunks)?,
         Layout::Csv => {
-            let guesses = match options.infer_types {
+            let guesses = match options.reading.infer_types {
                 true => Some(guesses(&mut Input::new(again()?)?, options)?),
                 false => None,
             };
@@ -247,7 +232,7 @@ fn chunks<R: Read>(
         }
     }
     if !chunks.closed {
-        chunks.flush(Position::End);
+        (chunks.send)(chunks.chunk);
     }
     Ok(notes)
 }
@@ -309,7 +294,7 @@ fn rows<'o>(
     if !row.read_header(input, &mut delimiter)? {
         return Err(input.fault("there is no header"));
     }
-    let mut header = Header::of(&row, options.mapping)?;
+    let mut header = Header::of(&row, options.reading.mapping.as_deref())?;
     let mut first = true;
     while row.read(input, delimiter)? {
         if std::mem::take(&mut first) {

@@ -216,9 +216,7 @@ impl FileSource {
             let options = Options {
                 format,
                 delimiter,
-                infer_types: reading.infer_types,
-                mapping: reading.mapping.as_deref(),
-                account: reading.account.as_deref(),
+                reading: &reading,
             };
             let mut send = |chunk| chunks.blocking_send(chunk).is_ok();
             read::read(&table, path.as_deref(), options, position, &mut send, &mut |note| {
