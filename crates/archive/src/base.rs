@@ -3,10 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use table_service_command_line::failure::Failure;
-use table_service_files::Record;
 
 use crate::directory::Directory;
-use crate::fold::Visitor;
 use crate::law::{At, Point, needed, point, prune};
 use crate::manifest::{Base, Contents, Manifest, Moment, Table};
 use crate::read::Checker;
@@ -126,33 +124,21 @@ fn fold(
         Ok(false) => return Ok(Ok(None)),
         Err(problem) => return Err(directory.failed(&problem)),
     }
-    let mut writing = Writing {
-        writer: BaseWriter::begin(directory, number)?,
-        failure: None,
-    };
-    let visited = state.visit(table, &mut writing);
-    if let Some(failure) = writing.failure {
+    let (mut writer, mut failure) = (BaseWriter::begin(directory, number)?, None);
+    let visited = state.visit(table, &mut |_, _, _| Ok(()), &mut |record| {
+        failure = writer.add(&record).err();
+        Ok(failure.is_none())
+    });
+    if let Some(failure) = failure {
         return Err(failure);
     }
     Ok(match visited {
-        Ok(_) => Ok(Some((number, writing.writer.finish()?))),
+        Ok(_) => Ok(Some((number, writer.finish()?))),
         Err(problem) => {
             directory.remove(&|other| other == number)?;
             Err(problem)
         }
     })
-}
-
-struct Writing {
-    writer: BaseWriter,
-    failure: Option<Failure>,
-}
-
-impl Visitor for Writing {
-    fn entity(&mut self, record: Record) -> Result<bool, String> {
-        self.failure = self.writer.add(&record).err();
-        Ok(self.failure.is_none())
-    }
 }
 
 impl Folded {

@@ -1,8 +1,8 @@
 //! A table as it was: a base and the changes since then, merged by key.
 
-use table_service_model::PropertiesBuf;
+use table_service_model::{PropertiesBuf, Ticks};
 
-use table_service_files::Record;
+use table_service_files::{Key, Record};
 
 use crate::manifest::Moment;
 use crate::read::ChangeLine;
@@ -40,17 +40,11 @@ pub struct Stamp {
     pub change: Change,
 }
 
-/// Takes the versions and the entities of a merge. Each function returns whether it wants more.
-pub trait Visitor {
-    /// A version of an entity: as it was before a change, and after it.
-    fn version(&mut self, stamp: &Stamp, before: Option<&Record>, after: Option<&Record>) -> Result<bool, String> {
-        let _ = (stamp, before, after);
-        Ok(true)
-    }
+/// Takes a version of an entity: as it was before a change, and after it.
+pub type TakeVersion<'v> = dyn FnMut(&Stamp, Option<&Record>, Option<&Record>) -> Result<(), String> + 'v;
 
-    /// An entity as it is in the end. They come in the order of keys.
-    fn entity(&mut self, record: Record) -> Result<bool, String>;
-}
+/// Takes an entity as it is in the end, and returns whether it wants more. They come in the order of keys.
+pub type TakeEntity<'v> = dyn FnMut(Record) -> Result<bool, String> + 'v;
 
 /// How a merge ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,29 +55,13 @@ pub struct Outcome {
     pub unknown: u64,
 }
 
-/// A table in a base, and its changes since then.
-pub struct Merge<'m> {
-    /// The entities of the base, in the order of keys.
-    pub base: &'m mut dyn FnMut() -> Result<Option<Record>, String>,
-    /// The changes in the order of keys, and of commits for each key: their numbers and lines.
-    pub changes: &'m mut dyn FnMut() -> Result<Option<(u64, Vec<u8>)>, String>,
-    /// When the table was emptied, in the order of commits.
-    pub clears: &'m [Stamp],
-    /// Whether changes may be missing.
-    pub allow_gaps: bool,
-}
-
-type Parts = (String, String);
-
-fn key(record: &Record) -> (&str, &str) {
-    (&record.partition_key, &record.row_key)
-}
-
 /// A change of one entity, as its line says.
 struct KeyedChange {
     stamp: Stamp,
-    key: Parts,
-    line: Vec<u8>,
+    key: Key,
+    timestamp: Option<Ticks>,
+    /// `None` if the line does not have it.
+    properties: Option<PropertiesBuf>,
 }
 
 impl KeyedChange {
@@ -96,6 +74,11 @@ impl KeyedChange {
             "delete" => Change::Delete,
             other => return Err(format!("a change has the kind {other:?}, which no entity has")),
         };
+        let properties = match kind {
+            Change::Delete => None,
+            _ => change.bag()?,
+        };
+        let timestamp = change.ticks();
         let (Some(partition_key), Some(row_key)) = (change.partition_key, change.row_key) else {
             return Err("a change has no keys".to_owned());
         };
@@ -106,106 +89,97 @@ impl KeyedChange {
                 committed,
                 change: kind,
             },
-            key: (partition_key, row_key),
-            line,
+            key: Key { partition_key, row_key },
+            timestamp,
+            properties,
         })
     }
 
     /// The entity after the change. The inner `None` says that there is none; the outer one, that nobody knows.
-    fn apply(&self, before: Option<&Record>) -> Result<Option<Option<Record>>, String> {
+    fn apply(self, before: Option<&Record>) -> Option<Option<Record>> {
+        let Key { partition_key, row_key } = self.key;
         if self.stamp.change == Change::Delete {
-            return Ok(Some(None));
+            return Some(None);
         }
-        let change = ChangeLine::read(&self.line)?;
-        let timestamp = change.ticks();
         // An update that leaves large properties as they were does not have them.
-        let unchanged = || before.filter(|_| self.stamp.change == Change::Update);
-        let bag: Option<PropertiesBuf> = change
-            .bag()?
-            .or_else(|| unchanged().map(|before| before.properties.clone()));
-        Ok(bag.map(|properties| {
-            Some(Record {
-                partition_key: self.key.0.clone(),
-                row_key: self.key.1.clone(),
-                timestamp,
-                properties,
-            })
+        let unchanged = before.filter(|_| self.stamp.change == Change::Update);
+        let properties = self.properties.or_else(|| Some(unchanged?.properties.clone()))?;
+        Some(Some(Record {
+            partition_key,
+            row_key,
+            timestamp: self.timestamp,
+            properties,
         }))
     }
 }
 
-impl Merge<'_> {
-    /// Merges to the end.
-    ///
-    /// # Errors
-    /// Errors of the files and of the visitor; a change of an entity in an unknown state, unless gaps are allowed.
-    pub fn run(self, visitor: &mut dyn Visitor) -> Result<Outcome, String> {
-        let Merge {
-            base,
-            changes,
-            clears,
-            allow_gaps,
-        } = self;
-        let mut outcome = Outcome::default();
-        let mut stored = base()?;
-        let mut next = changes()?.map(KeyedChange::read).transpose()?;
+/// Merges the entities of a base, in the order of keys, with the changes since then: their numbers and lines, in the order
+/// of keys, and of commits for each key. `clears` says when the table was emptied, in the order of commits.
+///
+/// # Errors
+/// Errors of the files and of those who take; a change of an entity in an unknown state, unless gaps are allowed.
+pub fn merge(
+    base: &mut dyn FnMut() -> Result<Option<Record>, String>,
+    changes: &mut dyn FnMut() -> Result<Option<(u64, Vec<u8>)>, String>,
+    clears: &[Stamp],
+    allow_gaps: bool,
+    version: &mut TakeVersion<'_>,
+    entity: &mut TakeEntity<'_>,
+) -> Result<Outcome, String> {
+    let mut outcome = Outcome::default();
+    let mut stored = base()?;
+    let mut next = changes()?.map(KeyedChange::read).transpose()?;
+    loop {
+        let (at, mut state) = match (stored.take(), &next) {
+            (None, None) => return Ok(outcome),
+            (Some(record), Some(change)) if record.keys() > (&change.key.partition_key, &change.key.row_key) => {
+                stored = Some(record);
+                (change.key.clone(), None)
+            }
+            (None, Some(change)) => (change.key.clone(), None),
+            (Some(record), _) => {
+                stored = base()?;
+                if stored.as_ref().is_some_and(|stored| stored.keys() <= record.keys()) {
+                    return Err("the entities of a base are not in the order of keys".to_owned());
+                }
+                (record.key(), Some(record))
+            }
+        };
+        let mut last = 0;
         loop {
-            let (at, mut state) = match (stored.take(), &next) {
-                (None, None) => return Ok(outcome),
-                (Some(record), Some(change)) if key(&record) > (change.key.0.as_str(), change.key.1.as_str()) => {
-                    stored = Some(record);
-                    (change.key.clone(), None)
-                }
-                (None, Some(change)) => (change.key.clone(), None),
-                (Some(record), _) => {
-                    stored = base()?;
-                    if stored.as_ref().is_some_and(|stored| key(stored) <= key(&record)) {
-                        return Err("the entities of a base are not in the order of keys".to_owned());
-                    }
-                    ((record.partition_key.clone(), record.row_key.clone()), Some(record))
-                }
-            };
-            let mut last = 0;
-            loop {
-                let change = next.take_if(|change| change.key == at);
-                let number = change.as_ref().map_or(u64::MAX, |change| change.stamp.number);
-                // The first time that the table was emptied since then.
-                if state.is_some()
-                    && let Some(clear) = clears.get(clears.partition_point(|clear| clear.number <= last))
-                    && clear.number < number
-                {
-                    let before = state.take();
-                    if !visitor.version(clear, before.as_ref(), None)? {
-                        outcome.stopped = true;
-                        return Ok(outcome);
-                    }
-                }
-                let Some(change) = change else { break };
-                last = number;
-                match change.apply(state.as_ref())? {
-                    Some(after) => {
-                        let before = std::mem::replace(&mut state, after);
-                        if !visitor.version(&change.stamp, before.as_ref(), state.as_ref())? {
-                            outcome.stopped = true;
-                            return Ok(outcome);
-                        }
-                    }
-                    None if allow_gaps => {
-                        outcome.unknown += 1;
-                        state = None;
-                    }
-                    None => {
-                        return Err("a change has no properties, and nothing says which they were before".to_owned());
-                    }
-                }
-                next = changes()?.map(KeyedChange::read).transpose()?;
-            }
-            if let Some(record) = state
-                && !visitor.entity(record)?
+            let change = next.take_if(|change| change.key == at);
+            let number = change.as_ref().map_or(u64::MAX, |change| change.stamp.number);
+            // The first time that the table was emptied since then.
+            if state.is_some()
+                && let Some(clear) = clears.get(clears.partition_point(|clear| clear.number <= last))
+                && clear.number < number
             {
-                outcome.stopped = true;
-                return Ok(outcome);
+                let before = state.take();
+                version(clear, before.as_ref(), None)?;
             }
+            let Some(change) = change else { break };
+            last = number;
+            let stamp = change.stamp;
+            match change.apply(state.as_ref()) {
+                Some(after) => {
+                    let before = std::mem::replace(&mut state, after);
+                    version(&stamp, before.as_ref(), state.as_ref())?;
+                }
+                None if allow_gaps => {
+                    outcome.unknown += 1;
+                    state = None;
+                }
+                None => {
+                    return Err("a change has no properties, and nothing says which they were before".to_owned());
+                }
+            }
+            next = changes()?.map(KeyedChange::read).transpose()?;
+        }
+        if let Some(record) = state
+            && !entity(record)?
+        {
+            outcome.stopped = true;
+            return Ok(outcome);
         }
     }
 }
@@ -214,28 +188,10 @@ impl Merge<'_> {
 mod tests {
     use super::*;
 
+    #[derive(Default)]
     struct Seen {
         entities: Vec<String>,
         versions: Vec<String>,
-    }
-
-    impl Visitor for Seen {
-        fn version(&mut self, stamp: &Stamp, before: Option<&Record>, after: Option<&Record>) -> Result<bool, String> {
-            let json = |record: Option<&Record>| record.map_or("-".to_owned(), Record::json);
-            self.versions.push(format!(
-                "{} {}: {} > {}",
-                stamp.number,
-                stamp.change.name(),
-                json(before),
-                json(after)
-            ));
-            Ok(true)
-        }
-
-        fn entity(&mut self, record: Record) -> Result<bool, String> {
-            self.entities.push(record.json());
-            Ok(true)
-        }
     }
 
     fn record(key: &str, a: &str) -> Record {
@@ -266,17 +222,24 @@ mod tests {
                 change: Change::Clear,
             })
             .collect();
-        let mut seen = Seen {
-            entities: Vec::new(),
-            versions: Vec::new(),
-        };
-        let merge = Merge {
-            base: &mut || Ok(base.next()),
-            changes: &mut || Ok(changes.next()),
-            clears: &clears,
+        let mut seen = Seen::default();
+        let json = |record: Option<&Record>| record.map_or("-".to_owned(), Record::json);
+        let outcome = merge(
+            &mut || Ok(base.next()),
+            &mut || Ok(changes.next()),
+            &clears,
             allow_gaps,
-        };
-        let outcome = merge.run(&mut seen)?;
+            &mut |stamp, before, after| {
+                let (number, name) = (stamp.number, stamp.change.name());
+                let version = format!("{number} {name}: {} > {}", json(before), json(after));
+                seen.versions.push(version);
+                Ok(())
+            },
+            &mut |record| {
+                seen.entities.push(record.json());
+                Ok(true)
+            },
+        )?;
         Ok((seen, outcome))
     }
 

@@ -8,7 +8,7 @@ use table_service_model::json::properties_to_json;
 
 use table_service_files::Record;
 
-use crate::fold::{Stamp, Visitor};
+use crate::fold::Stamp;
 use crate::law::Unknown;
 use crate::manifest::{Ended, Moment, Table, Until, WhyEnded};
 use table_service_model::Lsn;
@@ -216,18 +216,19 @@ impl<'h> History<'h> {
     }
 }
 
-impl Visitor for History<'_> {
-    fn version(&mut self, stamp: &Stamp, before: Option<&Record>, after: Option<&Record>) -> Result<bool, String> {
+impl History<'_> {
+    /// Takes a version.
+    pub fn version(&mut self, stamp: &Stamp, before: Option<&Record>, after: Option<&Record>) -> Result<(), String> {
         let selects = |record: Option<&Record>| record.is_some_and(|record| (self.selects)(record));
         let is_between = self.since.is_none_or(|since| stamp.committed >= since)
             && self.until.is_none_or(|until| stamp.committed <= until);
-        let Some(of) = after.or(before) else { return Ok(true) };
+        let Some(of) = after.or(before) else { return Ok(()) };
         let called = self
             .called
             .iter()
             .find(|called| called.is_at(self.epoch, stamp.position));
         let Some(called) = called.filter(|_| is_between && (selects(before) || selects(after))) else {
-            return Ok(true);
+            return Ok(());
         };
         fn bag(record: Option<&Record>) -> Option<Properties<'_>> {
             record.map(|record| record.properties.as_properties())
@@ -249,11 +250,6 @@ impl Visitor for History<'_> {
         };
         // Entities that one clear has deleted have one number.
         let key = format!("{}\0{}", of.partition_key, of.row_key);
-        self.push(stamp.position, stamp.number, &key, &version)?;
-        Ok(true)
-    }
-
-    fn entity(&mut self, _: Record) -> Result<bool, String> {
-        Ok(true)
+        self.push(stamp.position, stamp.number, &key, &version)
     }
 }

@@ -31,7 +31,6 @@ pub use base::{Fold, Folded, pruned};
 pub use check::{check, list};
 pub use definition::{Definition, Expiry};
 pub use directory::Directory;
-pub use fold::Visitor;
 pub use history::Version;
 pub use law::At;
 pub use ledger::{Expected, Followed, Follower, Listed};

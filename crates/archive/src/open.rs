@@ -9,6 +9,7 @@ use table_service_files::Record;
 
 use crate::definition::Definition;
 use crate::directory::{Directory, Found};
+use crate::fold::Stamp;
 use crate::history::{Called, History};
 use crate::law::{At, Lacking, NOTHING_YET, Point, Stretch, Unknown, needed, point, stretches};
 use crate::manifest::{Epoch, Moment, Table, WhyEnded};
@@ -303,7 +304,10 @@ impl Archive {
                         let (from, position) = (needed.base.moment, needed.base.position);
                         let wanted = vec![((*known).clone(), needed)];
                         let mut state = State::gather(&self.directory, manifest, &wanted, &end, Versions::All, true)?;
-                        if state.visit(known.id, &mut history)?.unknown > 0 {
+                        let mut take = |stamp: &Stamp, before: Option<&Record>, after: Option<&Record>| {
+                            history.version(stamp, before, after)
+                        };
+                        if state.visit(known.id, &mut take, &mut |_| Ok(true))?.unknown > 0 {
                             let reason = "changes have no properties, and nothing says which they were before";
                             unknown.push(Unknown::from(position, from, reason));
                         }

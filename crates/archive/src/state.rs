@@ -8,7 +8,7 @@ use table_service_model::table_name;
 use table_service_files::Record;
 
 use crate::directory::Directory;
-use crate::fold::{Change, Merge, Outcome, Stamp, Visitor};
+use crate::fold::{Change, Outcome, Stamp, TakeEntity, TakeVersion, merge};
 use crate::law::{Needed, Point};
 use crate::manifest::{Base, Kind, Manifest, Table};
 use crate::read::{ChangeLine, Lines};
@@ -63,17 +63,24 @@ impl State {
         let mut unknown = usize::MAX;
         while moves.unknown > 0 && moves.unknown < unknown {
             unknown = moves.unknown;
-            let mut lookup = Lookup {
-                deletes: &moves.deletes,
-                found: Sorter::new(),
+            // The properties that deletes have removed, by the number of the insert.
+            let mut found = Sorter::new();
+            let mut look_up = |stamp: &Stamp, before: Option<&Record>, _: Option<&Record>| {
+                let is_wanted = stamp.change == Change::Delete && moves.deletes.contains(&stamp.number);
+                let Some(before) = before.filter(|_| is_wanted) else {
+                    return Ok(());
+                };
+                let json = properties_to_json(before.properties.as_properties());
+                let key = (stamp.number + 1).to_be_bytes();
+                found.push(&key, &json).map_err(|error| error.to_string())
             };
             state.allow_gaps = true;
             let ids: Vec<u32> = state.wanted.keys().copied().collect();
             for id in ids {
                 // A problem of a table is reported when it is visited.
-                let _ = state.visit(id, &mut lookup);
+                let _ = state.visit(id, &mut look_up, &mut |_| Ok(true));
             }
-            let found = lookup.found.finish().map_err(|error| error.to_string())?;
+            let found = found.finish().map_err(|error| error.to_string())?;
             (state, moves) = collect(Some(found))?;
         }
         Ok(state)
@@ -201,7 +208,12 @@ impl State {
     }
 
     /// Visits a table. Tables with smaller numbers cannot be visited afterwards.
-    pub fn visit(&mut self, id: u32, visitor: &mut dyn Visitor) -> Result<Outcome, String> {
+    pub fn visit(
+        &mut self,
+        id: u32,
+        version: &mut TakeVersion<'_>,
+        entity: &mut TakeEntity<'_>,
+    ) -> Result<Outcome, String> {
         let Some(Wanted {
             base, clears, problem, ..
         }) = self.wanted.remove(&id)
@@ -241,16 +253,11 @@ impl State {
                 .map(Some)
                 .map_err(|error| format!("a line of the base {} is no entity: {}", base.number, error.report()))
         };
-        let merge = Merge {
-            base: &mut stored,
-            changes: &mut next,
-            clears: match self.versions {
-                Versions::All => &clears,
-                Versions::Last => &[],
-            },
-            allow_gaps: self.allow_gaps,
+        let clears = match self.versions {
+            Versions::All => clears.as_slice(),
+            Versions::Last => &[],
         };
-        merge.run(visitor)
+        merge(&mut stored, &mut next, clears, self.allow_gaps, version, entity)
     }
 
     /// Returns whether a table has changes behind its base. It must be the next one to be visited.
@@ -277,30 +284,6 @@ struct Moves {
     deletes: HashSet<u64>,
     /// How many of them are not known.
     unknown: usize,
-}
-
-/// Looks up the properties that deletes have removed.
-struct Lookup<'l> {
-    deletes: &'l HashSet<u64>,
-    /// The properties, by the number of the insert.
-    found: Sorter,
-}
-
-impl Visitor for Lookup<'_> {
-    fn version(&mut self, stamp: &Stamp, before: Option<&Record>, _: Option<&Record>) -> Result<bool, String> {
-        if stamp.change == Change::Delete
-            && let Some(before) = before.filter(|_| self.deletes.contains(&stamp.number))
-        {
-            let json = properties_to_json(before.properties.as_properties());
-            let key = (stamp.number + 1).to_be_bytes();
-            self.found.push(&key, &json).map_err(|error| error.to_string())?;
-        }
-        Ok(true)
-    }
-
-    fn entity(&mut self, _: Record) -> Result<bool, String> {
-        Ok(true)
-    }
 }
 
 /// The properties of the insert with this number, which is larger than those that were asked for before.

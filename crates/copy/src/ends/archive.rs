@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use table_service_archive::{Directory, Restored, State, Visitor};
+use table_service_archive::{Directory, Restored, State};
 use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
@@ -63,47 +63,31 @@ impl ArchiveSource {
         let read = move || {
             let mut shared = shared.lock();
             let Shared { state, selection, .. } = &mut *shared;
-            let mut sending = Sending {
-                chunks,
-                chunk: Chunk::new(Position::End),
-                count: 0,
-                selection,
+            let (mut chunk, mut count) = (Chunk::new(Position::End), 0);
+            let mut take = |record: Record| {
+                if !selection.selects(&record) {
+                    return Ok(true);
+                }
+                count += 1;
+                chunk.add(record);
+                match chunk.take_full(|| Position::Records(count)) {
+                    Some(full) => Ok(chunks.blocking_send(full).is_ok()),
+                    None => Ok(true),
+                }
             };
-            let outcome = state.visit(id, &mut sending).map_err(|problem| {
+            let outcome = state.visit(id, &mut |_, _, _| Ok(()), &mut take).map_err(|problem| {
                 let mut failure = directory.failed(&problem);
                 failure.is_of_table = true;
                 failure
             })?;
             if !outcome.stopped {
                 // If nobody takes it, the copy has failed elsewhere.
-                let _ = sending.chunks.blocking_send(sending.chunk);
+                let _ = chunks.blocking_send(chunk);
             }
             Ok(())
         };
         tokio::task::spawn_blocking(read)
             .await
             .map_err(|error| Failure::new(error.to_string()))?
-    }
-}
-
-/// Sends the entities that a filter selects.
-struct Sending<'s> {
-    chunks: Sender<Chunk>,
-    chunk: Chunk,
-    count: u64,
-    selection: &'s Selection,
-}
-
-impl Visitor for Sending<'_> {
-    fn entity(&mut self, record: Record) -> Result<bool, String> {
-        if !self.selection.selects(&record) {
-            return Ok(true);
-        }
-        self.count += 1;
-        self.chunk.add(record);
-        match self.chunk.take_full(|| Position::Records(self.count)) {
-            Some(full) => Ok(self.chunks.blocking_send(full).is_ok()),
-            None => Ok(true),
-        }
     }
 }
