@@ -113,11 +113,11 @@ impl KeyedChange {
     }
 }
 
-/// Merges the entities of a base, in the order of keys, with the changes since then: their numbers and lines, in the order
-/// of keys, and of commits for each key. `clears` says when the table was emptied, in the order of commits.
+/// Merges the entities of a base, in the order of keys, with the changes since then: their numbers and lines, in the
+/// order of keys, and of commits for each key. `clears` says when the table was emptied, in the order of commits.
 ///
 /// # Errors
-/// Errors of the files and of those who take; a change of an entity in an unknown state, unless gaps are allowed.
+/// Errors of the files and of the closures; a change of an entity in an unknown state, unless gaps are allowed.
 pub fn merge(
     base: &mut dyn FnMut() -> Result<Option<Record>, String>,
     changes: &mut dyn FnMut() -> Result<Option<(u64, Vec<u8>)>, String>,

@@ -238,8 +238,8 @@ impl Kept {
         Ok(page)
     }
 
-    /// Takes in a page, and brings its changes to the disk. Returns how many rows the last transaction has; `None` if the
-    /// log is not the one of before.
+    /// Takes in a page, and brings its changes to the disk. Returns how many rows the last transaction has; `None` if
+    /// the log is not the one of before.
     pub fn take_in(&mut self, page: Page) -> Result<Option<u64>, Failure> {
         let Some(followed) = page.follower.finish() else {
             return self.undo().map(|()| None);

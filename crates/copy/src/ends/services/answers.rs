@@ -45,7 +45,7 @@ pub struct Page<T> {
     pub value: Items<T>,
 }
 
-/// The keys of an entity, and what says its version.
+/// The keys of an entity, with its version.
 #[derive(Deserialize)]
 pub struct EntityKeys {
     #[serde(rename = "odata.etag")]

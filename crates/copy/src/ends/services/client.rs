@@ -217,7 +217,7 @@ impl RestClient {
         self.reply(call).await?.ok_or_else(|| self.too_large())
     }
 
-    /// The failure of an answer that is too large.
+    /// The failure of an answer that is larger than [`LARGEST_ANSWER`].
     pub fn too_large(&self) -> Failure {
         let most = LARGEST_ANSWER >> 20;
         Failure::new(format!("{}: an answer is larger than {most} MiB.", self.name()))
@@ -242,7 +242,7 @@ impl RestClient {
         serde_json::from_slice(&answer.body).map_err(|error| self.unreadable(&error))
     }
 
-    /// As [`RestClient::send`], for callers that can ask for fewer entities: `None` is an answer that is too large.
+    /// As [`RestClient::send`], for callers that can ask for fewer entities: `None` is a larger answer.
     ///
     /// # Errors
     /// A service that stays away, with the last reason.
