@@ -59,7 +59,7 @@ pub fn count(table: &Table, plan: &Plan) -> i64 {
                 (Some(knowledge), Some(filter)) if range.point().is_none() => {
                     let condition = knowledge.within(std::slice::from_ref(range));
                     let scan = IndexScan::counted(table.name(), range, (&condition, &knowledge.indexes), filter);
-                    table.placement().count_through(spi, &scan, &knowledge.oids())
+                    table.count_through(spi, &scan, &knowledge.oids())
                 }
                 _ => None,
             };
@@ -266,7 +266,7 @@ impl<'b> Writer<'b> {
         let keys = Array::of_texts(locked.versions.iter().map(|(row_key, _)| row_key.as_str()));
         let bags = Array::of_bags(locked.bags.iter().map(PropertiesBuf::as_properties));
         let of_versions = || Array::of_timestamps(locked.versions.iter().map(|&(_, version)| version));
-        let versions = (!table.placement().entities_stay()).then(of_versions);
+        let versions = (!table.entities_stay()).then(of_versions);
         let replace = |kind| Statement::of_arrays(kind, partition.value(), &keys, now(), &bags);
         let statement = match (self.bulk.change, &versions) {
             (BulkChange::Delete, None) => Statement::of_row_keys(Kind::DeleteLocked, partition.value(), &keys),

@@ -136,7 +136,7 @@ impl Rewrite<'_> {
                     let write = Statement::of_entity(Kind::ReplaceVersion, keys, now(), bag.arg());
                     let write = write.with(Value::timestamptz(timestamp));
                     let rewritten = rewritten(keys, &spi.run(table.name(), &write));
-                    table.placement().note_write(table.oid(), keys.partition_key);
+                    table.note_write(keys.partition_key);
                     rewritten.map(Ok)
                 }
             }
@@ -155,7 +155,7 @@ impl Rewrite<'_> {
                     &Statement::of_entity(Kind::InsertReturning, keys, clock, properties),
                 );
                 let inserted = rewritten(keys, &rows).ok_or(Error::EntityAlreadyExists)?;
-                table.placement().note_write(table.oid(), keys.partition_key);
+                table.note_write(keys.partition_key);
                 written.set(Some(inserted.properties));
                 Ok(inserted.timestamp)
             })

@@ -60,7 +60,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
         for attempt in 0..ATTEMPTS {
             let statement = Statement::of_entity(Kind::Insert, keys, clock, properties);
             if connect(|spi| spi.run(table.name(), &statement).processed()) > 0 {
-                table.placement().note_write(table.oid(), keys.partition_key);
+                table.note_write(keys.partition_key);
                 return Ok(clock);
             }
             match remove_expired(table, &expiries, keys) {
@@ -134,7 +134,7 @@ pub fn update(
     conditional(table, keys, if_match, |spi, version| {
         let statement = Statement::update(change, keys, now(), properties, version);
         let updated = written(keys, &spi.run(table.name(), &statement));
-        table.placement().note_write(table.oid(), keys.partition_key);
+        table.note_write(keys.partition_key);
         updated
     })
 }

@@ -25,6 +25,5 @@ pub mod residual;
 pub mod result_set;
 pub mod row;
 mod shard_writes;
-mod shards;
 pub mod statement;
 pub mod table;

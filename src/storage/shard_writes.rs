@@ -1,7 +1,7 @@
 //! Writes into the shards that this server has, without a statement. Citus does not learn of them: its work in other sessions
 //! for the transaction would neither see them nor end with them.
 //!
-//! Only [`super::shards`] uses this file. Without it these writes would be statements, with the same results.
+//! Only [`super::placement`] uses this file. Without it these writes would be statements, with the same results.
 
 use pgrx::prelude::*;
 use table_service_model::partition_hash::partition_hash;

@@ -13,8 +13,6 @@ use table_service_model::table_name::{self, Slips};
 use super::known::{self, KnownTable};
 use super::name::QualifiedName;
 use super::names;
-use super::placement::{Placement, Plain};
-use super::shards::Distributed;
 use crate::postgres::catalog_scan::scan;
 use crate::postgres::citus::{self, is_table};
 use crate::postgres::relation::is_before_row;
@@ -35,17 +33,9 @@ impl Table {
         &self.0.name
     }
 
-    /// Returns whether Citus keeps the entities in shards. [`Table::placement`] has most of the differences.
+    /// Returns whether Citus keeps the entities in shards. [`super::placement`] has most of the differences.
     pub fn is_distributed(&self) -> bool {
         self.0.is_distributed
-    }
-
-    /// Returns where the entities are.
-    pub fn placement(&self) -> &'static dyn Placement {
-        match self.is_distributed() {
-            true => &Distributed,
-            false => &Plain,
-        }
     }
 
     /// Runs `f` with the relation, if it has the entities itself. The caller has locked the table.

@@ -343,7 +343,7 @@ impl<'a> BatchAttempt<'a> {
             return Ok(());
         }
         let version = |step: &Step<'_>| locked.get(step.row_key()).map_or(0, |stored| stored.timestamp);
-        let entities_stay = self.table.placement().entities_stay();
+        let entities_stay = self.table.entities_stay();
         let versions = |steps: &[Step<'_>]| (!entities_stay).then(|| Array::of_timestamps(steps.iter().map(version)));
         let mut unwritten = Vec::new();
         if !replaced.is_empty() {
@@ -388,7 +388,7 @@ impl<'a> BatchAttempt<'a> {
     ) -> Result<Vec<Step<'a>>, Failed> {
         let stamp = ClockReading::after(self.latest);
         let (table, partition_key) = (self.table.name(), self.partition_key());
-        let rows = if write != WriteMany::Replace && !self.table.placement().inserts_arrays() {
+        let rows = if write != WriteMany::Replace && !self.table.inserts_arrays() {
             let keys = run.iter().map(|step| Text::new(step.row_key()));
             let rows: Vec<_> = keys.zip(bags.map(Bag::new)).collect();
             spi.run(table, &Statement::write_rows(write, partition_key, stamp.clock, &rows))

@@ -67,7 +67,7 @@ impl Access {
             row_key: key.arg(),
         };
         let statement = (self.statement)(keys, bag.arg());
-        let node = table.placement().top_node(self.node);
+        let node = table.top_node(self.node);
         connect(|spi| spi.is_planned_as(table.name(), &statement, node))
     }
 }

@@ -36,8 +36,7 @@ impl<'t> Inserter<'t> {
             statement: |keys, bag| Statement::of_entity(Kind::Insert, keys, 0, bag),
             node: pg_sys::NodeTag::T_ModifyTable,
         };
-        let at = table.placement();
-        let relation = ACCESS.open(table, || at.relation_to_write(table.oid(), partition_key, written))?;
+        let relation = ACCESS.open(table, || table.relation_to_write(partition_key, written))?;
         let indexes = WrittenIndexes::open(relation.get())?;
         Some(Inserter {
             indexes,
@@ -94,9 +93,8 @@ impl<'t> Inserter<'t> {
         let inserted = connect(|spi| spi.run(self.table.name(), &statement).processed());
         // If Citus has written here in this session, it has the locks that keep the shard from moving, and runs all further
         // statements of this transaction on the shard in this session.
-        let (placement, relation) = (self.table.placement(), self.relation.get());
-        let is_here =
-            || placement.relation_to_write(self.table.oid(), partition_key, Written::Many) == Some(relation.oid());
+        let relation = self.relation.get();
+        let is_here = || self.table.relation_to_write(partition_key, Written::Many) == Some(relation.oid());
         (inserted == 1 && is_locked_to_write(relation) && is_here()).then_some(rest)
     }
 
@@ -112,7 +110,7 @@ impl<'t> Inserter<'t> {
         for &(row_key, properties) in entities {
             contract::check(partition_key.get(), row_key, clock, properties).ok()?;
         }
-        let entities = match self.table.placement().entities_stay() {
+        let entities = match self.table.entities_stay() {
             true => entities,
             false => self.insert_first(partition_key, entities, clock)?,
         };

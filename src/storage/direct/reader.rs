@@ -92,7 +92,7 @@ impl Reader {
             statement: |keys, _| Statement::of_keys(Kind::Get, keys),
             node: pg_sys::NodeTag::T_IndexScan,
         };
-        let relation = access.open(table, || table.placement().relation_to_read(table.oid(), partition_key))?;
+        let relation = access.open(table, || table.relation_to_read(partition_key))?;
         let keys = match lookup {
             Lookup::Entries(_) => None,
             _ => Some(KeyIndex::open_for_snapshots(relation.get(), pg_sys::AccessShareLock)?),

@@ -53,8 +53,7 @@ impl Updater {
             statement: |keys, bag| Statement::update(UpdateMode::Replace, keys, 0, bag, None),
             node: pg_sys::NodeTag::T_ModifyTable,
         };
-        let at = table.placement();
-        let relation = ACCESS.open(table, || at.relation_to_write(table.oid(), partition_key, Written::One))?;
+        let relation = ACCESS.open(table, || table.relation_to_write(partition_key, Written::One))?;
         Updater::of(relation, Expiries::of(table))
     }
 
