@@ -57,11 +57,9 @@ fn rising_timestamp(call: Call<'_>) -> TriggerRow {
     let Some(update) = RowUpdate::of(&call) else {
         misused("rising_timestamp() is called by a BEFORE UPDATE FOR EACH ROW trigger");
     };
-    // By name: the columns of a PostgreSQL partition may have another order.
-    let Some(timestamp) = update.timestamptz(c"timestamp") else {
-        misused("rising_timestamp() needs a column \"timestamp\" of type timestamptz");
-    };
     let clock = now();
-    let next = timestamp.old().map_or(clock, |old| ticks::next_timestamp(old, clock));
-    timestamp.set(next)
+    let next = |old: Option<i64>| old.map_or(clock, |old| ticks::next_timestamp(old, clock));
+    // By name: the columns of a PostgreSQL partition may have another order.
+    let row = update.with_timestamptz(c"timestamp", next);
+    row.unwrap_or_else(|| misused("rising_timestamp() needs a column \"timestamp\" of type timestamptz"))
 }

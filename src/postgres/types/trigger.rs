@@ -4,18 +4,8 @@ use pgrx::prelude::*;
 
 use super::{declaration, result};
 
-/// The result of a trigger function: the row to write.
-pub struct TriggerRow(pg_sys::Datum);
-
-impl TriggerRow {
-    /// Makes a result of a row.
-    ///
-    /// # Safety
-    /// The row must be one of the table that the trigger fired for.
-    pub unsafe fn new(row: pg_sys::HeapTuple) -> TriggerRow {
-        TriggerRow(pg_sys::Datum::from(row))
-    }
-}
+/// The result of a trigger function: the row to write, a tuple of the table that the trigger fired for.
+pub struct TriggerRow(pub(in crate::postgres) pg_sys::Datum);
 
 // It is no argument type.
 declaration!(
