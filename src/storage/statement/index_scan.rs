@@ -4,7 +4,7 @@ use table_service_model::property_index::{Condition, Span};
 use table_service_model::{Expiry, Filter, KeyRange};
 
 use super::expression::{expiry_expression, index_expression, passes};
-use super::scan::{ENTITY, RangeKeys, RangeShape, ScanFilter, count, range_to_sql};
+use super::scan::{ENTITY, RangeShape, ScanFilter, count, keys, range_to_sql};
 use crate::postgres::{Text, Value, Varlena};
 use crate::storage::name::QualifiedName;
 
@@ -86,11 +86,7 @@ impl IndexScan {
             lower: ranges.first().and_then(|range| range.lower.clone()),
             upper: ranges.last().and_then(|range| range.upper.clone()),
         };
-        let keys: Vec<String> = RangeKeys::new(&range)
-            .into_keys()
-            .map(|key| scan.parameter(Parameter::Key(key)))
-            .collect();
-        let mut keys = RangeShape::of(&range).conditions("t.", &keys);
+        let mut keys = scan.range(&range);
         if let (Tested::Shown(_), [_, _, ..]) = (filter, ranges) {
             let each: Vec<String> = ranges
                 .iter()
@@ -130,11 +126,7 @@ impl IndexScan {
         filter: &ScanFilter,
     ) -> IndexScan {
         let mut scan = IndexScan::new();
-        let keys: Vec<String> = RangeKeys::new(range)
-            .into_keys()
-            .map(|key| scan.parameter(Parameter::Key(key)))
-            .collect();
-        let mut conditions = RangeShape::of(range).conditions("t.", &keys);
+        let mut conditions = scan.range(range);
         conditions.push(scan.condition(condition, properties));
         scan.filter(&mut conditions, Tested::Compiled(filter));
         scan.text = count(&table.to_string(), &conditions);
@@ -227,6 +219,13 @@ impl IndexScan {
     fn parameter(&mut self, parameter: Parameter) -> String {
         self.parameters.push(parameter);
         format!("${}", self.parameters.len())
+    }
+
+    /// Adds the keys of a range, and returns its conditions.
+    fn range(&mut self, range: &KeyRange) -> Vec<String> {
+        let keys = keys(range).into_iter();
+        let parameters = keys.map(|key| self.parameter(Parameter::Key(Text::new(key))));
+        RangeShape::of(range).conditions("t.", parameters)
     }
 
     fn filter(&mut self, conditions: &mut Vec<String>, filter: Tested<'_>) {

@@ -330,7 +330,7 @@ mod tests {
     use pgrx::prelude::*;
     use table_service_model::filter::{Dialect, Filter, Plan, Predicate};
 
-    use super::scan::{Extent, RangeKeys};
+    use super::scan::Extent;
     use super::*;
     use crate::postgres::types::value::Array;
 
@@ -394,12 +394,12 @@ mod tests {
         let mut kinds = Vec::new();
         for (range, is_partition) in ranges {
             let plan = Plan::new(Filter::parse(range, None, Dialect::Service).unwrap());
-            let range = RangeKeys::new(plan.ranges.first().unwrap());
+            let range = plan.ranges.first().unwrap();
             for filter in filters {
                 let filter = filter.map(|text| {
                     ScanFilter::new(&Predicate::new(&Filter::parse(text, None, Dialect::Service).unwrap()))
                 });
-                kinds.push((Kind::Scan(Shape::new(&range, filter.as_ref(), extent)), is_partition));
+                kinds.push((Kind::Scan(Shape::new(range, filter.as_ref(), extent)), is_partition));
             }
         }
         kinds

@@ -15,17 +15,16 @@ pub(super) const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.
 /// A scan of a key range, with the values of its parameters.
 pub struct RangeScan {
     shape: Shape,
-    keys: RangeKeys,
+    keys: Vec<Text>,
     filter: Option<Rc<ScanFilter>>,
     first: Option<First>,
 }
 
 impl RangeScan {
     fn of(range: &KeyRange, filter: Option<&Rc<ScanFilter>>, extent: Extent, first: Option<First>) -> RangeScan {
-        let keys = RangeKeys::new(range);
         RangeScan {
-            shape: Shape::new(&keys, filter.map(|filter| &**filter), extent),
-            keys,
+            shape: Shape::new(range, filter.map(|filter| &**filter), extent),
+            keys: keys(range).into_iter().map(Text::new).collect(),
             filter: filter.cloned(),
             first,
         }
@@ -56,7 +55,7 @@ impl RangeScan {
 
     /// Returns the values of its parameters. They do not move when the scan does.
     pub(super) fn values(&self) -> Vec<Value<'_>> {
-        let mut values: Vec<_> = self.keys.keys.iter().map(Text::value).collect();
+        let mut values: Vec<_> = self.keys.iter().map(Text::value).collect();
         values.extend(self.filter.as_deref().map(ScanFilter::value));
         if let Some(First { rows, until }) = self.first {
             values.extend(self.filter.as_ref().map(|_| Value::timestamptz(until)));
@@ -107,25 +106,6 @@ enum FilterArguments {
     Entity,
 }
 
-/// A key range as parameters of a scan.
-pub(super) struct RangeKeys {
-    shape: RangeShape,
-    keys: Vec<Text>,
-}
-
-impl RangeKeys {
-    pub(super) fn new(range: &KeyRange) -> RangeKeys {
-        RangeKeys {
-            shape: RangeShape::of(range),
-            keys: keys(range).into_iter().map(Text::new).collect(),
-        }
-    }
-
-    pub(super) fn into_keys(self) -> impl Iterator<Item = Text> {
-        self.keys.into_iter()
-    }
-}
-
 /// A filter as a parameter of a scan, which tests it in its WHERE clause.
 pub struct ScanFilter {
     arguments: FilterArguments,
@@ -172,9 +152,9 @@ impl FilterArguments {
 }
 
 impl Shape {
-    pub(super) fn new(range: &RangeKeys, filter: Option<&ScanFilter>, extent: Extent) -> Shape {
+    pub(super) fn new(range: &KeyRange, filter: Option<&ScanFilter>, extent: Extent) -> Shape {
         Shape {
-            range: range.shape,
+            range: RangeShape::of(range),
             filter: filter.map_or(FilterArguments::None, |filter| filter.arguments),
             extent,
         }
@@ -225,14 +205,6 @@ impl End {
             Some(Bound { inclusive, .. }) => End::Row { inclusive: *inclusive },
         }
     }
-
-    fn parameters(self, one_partition: bool) -> usize {
-        match self {
-            End::Open => 0,
-            End::Partition { .. } => 1,
-            End::Row { .. } => 2 - usize::from(one_partition),
-        }
-    }
 }
 
 impl RangeShape {
@@ -257,21 +229,12 @@ impl RangeShape {
         }
     }
 
-    fn parameters(self) -> usize {
-        match self {
-            RangeShape::Point => 2,
-            RangeShape::Rows { lower, upper } => 1 + lower.parameters(true) + upper.parameters(true),
-            RangeShape::Partitions { lower, upper } => lower.parameters(false) + upper.parameters(false),
-        }
-    }
-
-    /// Returns the conditions on the columns of `alias`, with these texts instead of the parameters.
-    pub(super) fn conditions(self, alias: &str, parameters: &[String]) -> Vec<String> {
+    /// Returns the conditions on the columns of `alias`. Takes the texts of the keys, in the order of [`keys`].
+    pub(super) fn conditions(self, alias: &str, mut texts: impl Iterator<Item = String>) -> Vec<String> {
         let (pk, rk) = (format!("{alias}partition_key"), format!("{alias}row_key"));
         let compare =
             |left: &str, operator: &str, right: &str| format!("{left} OPERATOR(pg_catalog.{operator}) {right}");
-        let mut rest = parameters.iter().map(String::as_str);
-        let mut next = || rest.next().unwrap_or_default().to_owned();
+        let mut next = || texts.next().unwrap_or_default();
         let mut conditions = Vec::new();
         let (lower, upper) = match self {
             RangeShape::Point => {
@@ -337,7 +300,7 @@ fn filtered(conditions: &[String]) -> String {
 }
 
 /// Returns the keys of a range, in the order of its shape's parameters.
-fn keys(range: &KeyRange) -> Vec<&str> {
+pub(super) fn keys(range: &KeyRange) -> Vec<&str> {
     if let Some((partition_key, row_key)) = range.point() {
         return vec![partition_key, row_key];
     }
@@ -355,8 +318,8 @@ fn keys(range: &KeyRange) -> Vec<&str> {
 /// Returns the conditions of a range with its keys as literals, for SQL that users see. The whole table has no
 /// condition.
 pub fn range_to_sql(range: &KeyRange, alias: &str) -> Vec<String> {
-    let literals: Vec<String> = keys(range).into_iter().map(pgrx::spi::quote_literal).collect();
-    RangeShape::of(range).conditions(alias, &literals)
+    let literals = keys(range).into_iter().map(pgrx::spi::quote_literal);
+    RangeShape::of(range).conditions(alias, literals)
 }
 
 /// Returns the scan of a range with its keys as literals.
@@ -387,9 +350,12 @@ impl Shape {
 
     /// Returns the text of the statement.
     pub(super) fn sql(self, table: &QualifiedName) -> String {
-        let keys = self.range.parameters();
-        let parameters: Vec<String> = (1..=keys).map(|n| format!("${n}")).collect();
-        let mut conditions = self.range.conditions("t.", &parameters);
+        let mut keys = 0;
+        let parameters = std::iter::repeat_with(|| {
+            keys += 1;
+            format!("${keys}")
+        });
+        let mut conditions = self.range.conditions("t.", parameters);
         let filter = self.filter.call(&format!("${}", keys + 1));
         if self.is_count() {
             conditions.extend(filter);
