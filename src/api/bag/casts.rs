@@ -1,12 +1,10 @@
 //! Casts between bags and json, jsonb or text, and the conversion of rows into bags.
 
 use pgrx::prelude::*;
-use table_service_model::edm::parse_double;
-use table_service_model::{Error, PropertiesBuilder, Value, json, key};
+use table_service_model::{Error, PropertiesBuilder, json, key};
 
 use crate::postgres::{
-    Column, ColumnValue, JsonArg, JsonOut, JsonbArg, JsonbOut, OrRaise, PropertiesArg, PropertiesOut, RecordArg,
-    TextOut, ticks_of,
+    Column, JsonArg, JsonOut, JsonbArg, JsonbOut, OrRaise, PropertiesArg, PropertiesOut, RecordArg, TextOut,
 };
 
 /// Casts a jsonb object in payload form to a bag.
@@ -62,29 +60,8 @@ fn push<'a>(builder: &mut PropertiesBuilder<'a>, column: Column<'a>) -> Result<(
     if key::is_system_property(&column.name) {
         return Ok(());
     }
-    let Some(value) = column.value() else {
-        return Ok(());
-    };
-    let name = column.name;
-    let value = match value {
-        ColumnValue::Int2(n) => Value::Int32(n.into()),
-        ColumnValue::Int4(n) => Value::Int32(n),
-        ColumnValue::Int8(n) => Value::Int64(n),
-        ColumnValue::Boolean(b) => Value::Boolean(b),
-        ColumnValue::Float4(n) => Value::Double(double_of(n)),
-        ColumnValue::Float8(n) => Value::Double(n),
-        ColumnValue::Numeric(text) => {
-            Value::Double(parse_double(text).ok_or_else(|| Error::out_of_range(&name, text))?)
-        }
-        ColumnValue::Timestamptz(micros) => Value::DateTime(ticks_of(&name, micros)?),
-        ColumnValue::Uuid(guid) => Value::Guid(guid),
-        ColumnValue::Bytea(bytes) => Value::Binary(bytes),
-        ColumnValue::Other(text) => Value::String(text),
-    };
-    builder.push(name.into(), value)
-}
-
-/// Returns the double that prints like the float4: 0.1 stays 0.1.
-fn double_of(n: f32) -> f64 {
-    n.to_string().parse().unwrap_or_else(|_| f64::from(n))
+    match column.value()? {
+        None => Ok(()),
+        Some(value) => builder.push(column.name.into(), value),
+    }
 }

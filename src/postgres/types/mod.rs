@@ -23,7 +23,7 @@ pub use bytea::ByteaOut;
 pub use internal::{MessageArg, PlannerRequestArg};
 pub use json::{JsonArg, JsonOut, JsonbArg, JsonbOut};
 pub use properties::{PropertiesArg, PropertiesOut, ShellIn, ShellOut};
-pub use record::{Column, ColumnValue, RecordArg};
+pub use record::{Column, RecordArg};
 pub use regclass::RegClass;
 pub use text::{CStringOut, TextArg, TextArrayArg, TextOut, name_bytes};
 pub use trigger::TriggerRow;

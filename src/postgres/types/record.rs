@@ -6,9 +6,12 @@ use std::sync::OnceLock;
 
 use pgrx::PgTupleDesc;
 use pgrx::prelude::*;
+use table_service_model::edm::parse_double;
+use table_service_model::{Error, Value};
 
 use super::text::{name_bytes, utf8};
 use super::{argument, external_sql_type};
+use crate::postgres::clock::ticks_of;
 use crate::postgres::guarded::guarded;
 use crate::postgres::varlena;
 
@@ -55,47 +58,43 @@ pub struct Column<'a> {
     source: PhantomData<&'a ()>,
 }
 
-/// The value of a column by its type. A domain's values are those of its base type.
-pub enum ColumnValue<'a> {
-    Int2(i16),
-    Int4(i32),
-    Int8(i64),
-    Boolean(bool),
-    Float4(f32),
-    Float8(f64),
-    /// In its text form.
-    Numeric(&'a str),
-    /// In microseconds since 2000-01-01.
-    Timestamptz(i64),
-    Uuid([u8; 16]),
-    Bytea(&'a [u8]),
-    /// The text form of any other type.
-    Other(&'a str),
-}
-
 impl<'a> Column<'a> {
-    /// Returns the value, or `None` for NULL. Raises the errors of the type's output function.
-    pub fn value(&self) -> Option<ColumnValue<'a>> {
-        let datum = self.value?;
+    /// Returns the value as that of a property, or `None` for NULL. If no type of a property fits, it is a String, in
+    /// its text form. A domain's values are those of its base type. Raises the errors of the type's output function.
+    ///
+    /// # Errors
+    /// `OutOfRangeInput` for a numeric or a timestamp outside the range of its property type.
+    pub fn value(&self) -> Result<Option<Value<'a>>, Error> {
+        let Some(datum) = self.value else {
+            return Ok(None);
+        };
         // SAFETY: the datum is not NULL and of the column's type. A domain's values are represented like those of its
         // base type. So each arm reads the representation that the type has.
-        Some(unsafe {
+        Ok(Some(unsafe {
             let base_type = pg_sys::getBaseType(self.type_oid);
             match base_type {
-                pg_sys::INT2OID => ColumnValue::Int2(datum.value() as i16),
-                pg_sys::INT4OID => ColumnValue::Int4(datum.value() as i32),
-                pg_sys::INT8OID => ColumnValue::Int8(datum.value() as i64),
-                pg_sys::BOOLOID => ColumnValue::Boolean(datum.value() & 0xFF != 0),
-                pg_sys::FLOAT8OID => ColumnValue::Float8(f64::from_bits(datum.value() as u64)),
-                pg_sys::FLOAT4OID => ColumnValue::Float4(f32::from_bits(datum.value() as u32)),
-                pg_sys::NUMERICOID => ColumnValue::Numeric(output(base_type, datum)),
-                pg_sys::TIMESTAMPTZOID => ColumnValue::Timestamptz(datum.value() as i64),
-                pg_sys::UUIDOID => ColumnValue::Uuid(*datum.cast_mut_ptr::<[u8; 16]>()),
-                pg_sys::BYTEAOID => ColumnValue::Bytea(varlena::bytes(datum)),
-                _ => ColumnValue::Other(output(self.type_oid, datum)),
+                pg_sys::INT2OID => Value::Int32((datum.value() as i16).into()),
+                pg_sys::INT4OID => Value::Int32(datum.value() as i32),
+                pg_sys::INT8OID => Value::Int64(datum.value() as i64),
+                pg_sys::BOOLOID => Value::Boolean(datum.value() & 0xFF != 0),
+                pg_sys::FLOAT8OID => Value::Double(f64::from_bits(datum.value() as u64)),
+                pg_sys::FLOAT4OID => Value::Double(double_of(f32::from_bits(datum.value() as u32))),
+                pg_sys::NUMERICOID => {
+                    let text = output(base_type, datum);
+                    Value::Double(parse_double(text).ok_or_else(|| Error::out_of_range(&self.name, text))?)
+                }
+                pg_sys::TIMESTAMPTZOID => Value::DateTime(ticks_of(&self.name, datum.value() as i64)?),
+                pg_sys::UUIDOID => Value::Guid(*datum.cast_mut_ptr::<[u8; 16]>()),
+                pg_sys::BYTEAOID => Value::Binary(varlena::bytes(datum)),
+                _ => Value::String(output(self.type_oid, datum)),
             }
-        })
+        }))
     }
+}
+
+/// Returns the double that prints like the float4: 0.1 stays 0.1.
+fn double_of(n: f32) -> f64 {
+    n.to_string().parse().unwrap_or_else(|_| f64::from(n))
 }
 
 /// Returns the text form of a value.
