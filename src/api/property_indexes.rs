@@ -8,8 +8,7 @@ use super::results::PropertyIndexes;
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::{self as engine, index_name};
 use crate::postgres::{
-    ByteaOut, Call, PropertiesArg, RegClass, Text, TextArg, Value, catalog, connect, drop_objects, hold_names, raising,
-    rethrow,
+    Call, PropertiesArg, RegClass, Text, TextArg, Value, catalog, connect, drop_objects, hold_names, raising, rethrow,
 };
 use crate::storage::arguments::{prevent_if_read_only, required};
 use crate::storage::indexes::{KnownIndex, of_index};
@@ -32,8 +31,8 @@ fn property_index_key(
     row_key: TextArg<'_>,
     properties: PropertiesArg<'_>,
     property: TextArg<'_>,
-) -> Option<ByteaOut> {
-    property_index::entry(properties.get(), property.get(), partition_key.get(), row_key.get()).map(ByteaOut)
+) -> Option<Vec<u8>> {
+    property_index::entry(properties.get(), property.get(), partition_key.get(), row_key.get())
 }
 
 /// Creates an index on a property of a table, and returns it.

@@ -62,7 +62,7 @@ pub use trigger::RowUpdate;
 pub use types::array::Elements;
 pub use types::value::{Array, Bag, Text, Value};
 pub use types::{
-    ByteaOut, CStringOut, Column, JsonArg, JsonOut, JsonbArg, JsonbOut, MessageArg, PlannerRequestArg, PropertiesArg,
+    CStringOut, Column, JsonArg, JsonOut, JsonbArg, JsonbOut, MessageArg, PlannerRequestArg, PropertiesArg,
     PropertiesOut, RecordArg, RegClass, ShellIn, ShellOut, TextArg, TextArrayArg, TextOut, TriggerRow,
 };
 pub use varlena::{Varlena, Varlenas};

@@ -1,7 +1,6 @@
 //! The SQL types of the functions' arguments and results, one file for each type.
 
 pub mod array;
-mod bytea;
 pub mod composite;
 mod internal;
 mod json;
@@ -19,7 +18,6 @@ use table_service_model::limits::ARGUMENT_BYTES;
 use super::error::raise;
 use super::varlena;
 
-pub use bytea::ByteaOut;
 pub use internal::{MessageArg, PlannerRequestArg};
 pub use json::{JsonArg, JsonOut, JsonbArg, JsonbOut};
 pub use properties::{PropertiesArg, PropertiesOut, ShellIn, ShellOut};
