@@ -13,7 +13,7 @@ use super::memory::new_context;
 use super::raised::{caught, has_sqlstate, rethrow_with};
 use super::subtransaction::in_subtransaction;
 use super::types::value::{Text, Value};
-use super::types::{external_sql_type, result};
+use super::types::{result, sql_type};
 use super::waiting::wait;
 
 /// How often a step is repeated after PostgreSQL has rolled it back because of a concurrent transaction.
@@ -212,5 +212,5 @@ fn is_of_concurrent_writes(error: &CaughtError) -> bool {
 /// The row of a procedure in steps.
 pub struct StepsOut(pg_sys::Datum);
 
-external_sql_type!(StepsOut, "record");
+sql_type!(StepsOut, "record", External);
 result!(StepsOut, this => this.0);

@@ -12,7 +12,7 @@ use crate::postgres::{Elements, PropertiesArg, RecordArg, Text, TextArg, Value, 
 /// The operations of a batch in order, read in place, with `None` for NULL.
 pub struct BatchOperationsArg<'a>(pub Vec<Option<BatchOperationRow<'a>>>);
 
-sql_type!(BatchOperationsArg<'_>, "table_service.batch_operation[]");
+sql_type!(BatchOperationsArg<'_>, "table_service.batch_operation[]", ThisExtension);
 argument!(BatchOperationsArg, datum => {
     // SAFETY: it is an array of rows, which have double alignment.
     let array = unsafe { Elements::of(datum, pg_sys::TYPALIGN_DOUBLE) };
@@ -67,7 +67,7 @@ impl<'a> BatchOperationRow<'a> {
 /// An operation to return.
 pub struct BatchOperationOut(pg_sys::Datum);
 
-sql_type!(BatchOperationOut, "table_service.batch_operation");
+sql_type!(BatchOperationOut, "table_service.batch_operation", ThisExtension);
 result!(BatchOperationOut, this => this.0);
 
 impl BatchOperationOut {

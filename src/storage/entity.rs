@@ -15,7 +15,7 @@ pub struct EntityArg<'a> {
     properties: Option<PropertiesArg<'a>>,
 }
 
-sql_type!(EntityArg<'_>, "table_service.entity");
+sql_type!(EntityArg<'_>, "table_service.entity", ThisExtension);
 argument!(EntityArg, datum => {
     // SAFETY: the attributes of an entity have these types. They live as long as the datum.
     unsafe {
@@ -58,7 +58,7 @@ impl<'a> EntityArg<'a> {
 /// An entity to return. Without a Timestamp, its attribute `"timestamp"` is NULL.
 pub struct EntityOut(pub ParsedEntity);
 
-sql_type!(EntityOut, "table_service.entity");
+sql_type!(EntityOut, "table_service.entity", ThisExtension);
 result!(EntityOut, this => this.into_datum());
 
 impl EntityOut {

@@ -220,10 +220,10 @@ unsafe fn new_store(info: *mut pg_sys::ReturnSetInfo) -> *mut pg_sys::Tuplestore
 
 /// Defines the Rust types for `RETURNS SETOF` or `RETURNS TABLE`. The rows are in the tuplestore already.
 macro_rules! sets_of {
-    ($($(#[$doc:meta])* $name:ident = $sql_type:ident $sql:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $origin:ident $sql:literal;)*) => {$(
         $(#[$doc])*
         pub struct $name;
-        $crate::postgres::types::$sql_type!($name, $sql);
+        $crate::postgres::types::sql_type!($name, $sql, $origin);
         // SAFETY: in materialize mode PostgreSQL ignores the returned datum.
         unsafe impl ::pgrx::callconv::BoxRet for $name {
             unsafe fn box_into<'fcx>(self, fcinfo: &mut ::pgrx::callconv::FcInfo<'fcx>) -> ::pgrx::datum::Datum<'fcx> {

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use pgrx::prelude::*;
 
-use super::{argument, external_sql_type};
+use super::{argument, sql_type};
 
 /// A binary message, the argument of a receive function.
 pub struct MessageArg<'a> {
@@ -12,7 +12,7 @@ pub struct MessageArg<'a> {
     source: PhantomData<&'a ()>,
 }
 
-external_sql_type!(MessageArg<'_>, "internal");
+sql_type!(MessageArg<'_>, "internal", External);
 argument!(MessageArg, datum => {
     let message: pg_sys::StringInfo = datum.cast_mut_ptr();
     if message.is_null() {
@@ -42,5 +42,5 @@ pub struct PlannerRequestArg<'a> {
     source: PhantomData<&'a ()>,
 }
 
-external_sql_type!(PlannerRequestArg<'_>, "internal");
+sql_type!(PlannerRequestArg<'_>, "internal", External);
 argument!(PlannerRequestArg, datum => PlannerRequestArg { node: datum.cast_mut_ptr(), source: PhantomData });

@@ -6,13 +6,13 @@ use std::marker::PhantomData;
 use pgrx::prelude::*;
 
 use super::text::utf8;
-use super::{TextArg, argument, external_sql_type, result, within_limit};
+use super::{TextArg, argument, result, sql_type, within_limit};
 use crate::postgres::varlena;
 
 /// The text of a json value. PostgreSQL has checked that it is well-formed.
 pub struct JsonArg<'a>(pub &'a str);
 
-external_sql_type!(JsonArg<'_>, "json");
+sql_type!(JsonArg<'_>, "json", External);
 argument!(JsonArg, datum => {
     // SAFETY: json and text have the same representation.
     let text = unsafe { TextArg::from_datum(datum, false) };
@@ -22,7 +22,7 @@ argument!(JsonArg, datum => {
 /// JSON text to return as json. Its bytes must be well-formed JSON.
 pub struct JsonOut(pub Vec<u8>);
 
-external_sql_type!(JsonOut, "json");
+sql_type!(JsonOut, "json", External);
 result!(JsonOut, this => varlena::palloc(&this.0));
 
 /// A jsonb value.
@@ -31,7 +31,7 @@ pub struct JsonbArg<'a> {
     source: PhantomData<&'a ()>,
 }
 
-external_sql_type!(JsonbArg<'_>, "jsonb");
+sql_type!(JsonbArg<'_>, "jsonb", External);
 argument!(JsonbArg, datum => {
     // SAFETY: jsonb is a varlena.
     let datum = unsafe { within_limit(datum) };
@@ -51,7 +51,7 @@ impl<'a> JsonbArg<'a> {
 /// JSON text to return as jsonb.
 pub struct JsonbOut(pub Vec<u8>);
 
-external_sql_type!(JsonbOut, "jsonb");
+sql_type!(JsonbOut, "jsonb", External);
 result!(JsonbOut, this => this.into_datum());
 
 impl JsonbOut {

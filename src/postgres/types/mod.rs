@@ -59,11 +59,9 @@ macro_rules! declaration {
     };
 }
 
-/// Declares the SQL type of a Rust type.
+/// Declares the SQL type of a Rust type: `External` if it exists before the extension, so that pgrx orders nothing by
+/// it, or else `ThisExtension`.
 macro_rules! sql_type {
-    ($rust:ty, $sql:literal) => {
-        $crate::postgres::types::sql_type!($rust, $sql, ThisExtension);
-    };
     ($rust:ty, $sql:literal, $origin:ident) => {
         $crate::postgres::types::declaration!(
             $rust,
@@ -71,13 +69,6 @@ macro_rules! sql_type {
             Ok(SqlMappingRef::literal($sql)),
             SqlMappingRef::literal($sql)
         );
-    };
-}
-
-/// Declares an SQL type that exists before the extension, so that pgrx orders nothing by it.
-macro_rules! external_sql_type {
-    ($rust:ty, $sql:literal) => {
-        $crate::postgres::types::sql_type!($rust, $sql, External);
     };
 }
 
@@ -127,4 +118,4 @@ macro_rules! result {
     };
 }
 
-pub(crate) use {argument, declaration, external_sql_type, result, sql_type};
+pub(crate) use {argument, declaration, result, sql_type};

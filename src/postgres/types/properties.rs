@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 use table_service_model::{Properties, PropertiesBuf};
 
-use super::{argument, external_sql_type, result, sql_type};
+use super::{argument, result, sql_type};
 use crate::postgres::varlena;
 
 /// A bag, read in place.
@@ -13,7 +13,7 @@ pub struct PropertiesArg<'a> {
     bytes: &'a [u8],
 }
 
-sql_type!(PropertiesArg<'_>, "table_service.properties");
+sql_type!(PropertiesArg<'_>, "table_service.properties", ThisExtension);
 argument!(PropertiesArg, datum => {
     // SAFETY: a bag is a varlena.
     let (datum, bytes) = unsafe { varlena::plain(datum) };
@@ -43,7 +43,7 @@ impl<'a> PropertiesArg<'a> {
 /// A bag to return.
 pub struct PropertiesOut(pub PropertiesBuf);
 
-sql_type!(PropertiesOut, "table_service.properties");
+sql_type!(PropertiesOut, "table_service.properties", ThisExtension);
 result!(PropertiesOut, this => varlena::palloc(this.0.as_bytes()));
 
 /// The type `properties` before `CREATE TYPE` gives it its input and output functions. Only these functions use it.
@@ -54,8 +54,8 @@ pub struct ShellIn<'a>(pub PropertiesArg<'a>);
 /// A bag to return as that type.
 pub struct ShellOut(pub PropertiesBuf);
 
-external_sql_type!(ShellIn<'_>, "table_service.properties");
-external_sql_type!(ShellOut, "table_service.properties");
+sql_type!(ShellIn<'_>, "table_service.properties", External);
+sql_type!(ShellOut, "table_service.properties", External);
 argument!(ShellIn, datum => {
     // SAFETY: it is a bag.
     let bag = unsafe { PropertiesArg::from_datum(datum, false) };

@@ -10,7 +10,7 @@ use table_service_model::edm::parse_double;
 use table_service_model::{Error, Value};
 
 use super::text::{name_bytes, utf8};
-use super::{argument, external_sql_type};
+use super::{argument, sql_type};
 use crate::postgres::clock::ticks_of;
 use crate::postgres::guarded::guarded;
 use crate::postgres::varlena;
@@ -25,7 +25,7 @@ pub struct RecordArg<'a> {
     source: PhantomData<&'a ()>,
 }
 
-external_sql_type!(RecordArg<'_>, "record");
+sql_type!(RecordArg<'_>, "record", External);
 argument!(RecordArg, datum => RecordArg {
     // SAFETY: it is a row.
     header: unsafe { header(datum) },

@@ -2,10 +2,10 @@
 
 use pgrx::prelude::*;
 
-use super::{external_sql_type, result};
+use super::{result, sql_type};
 
 /// A relation to return.
 pub struct RegClass(pub pg_sys::Oid);
 
-external_sql_type!(RegClass, "regclass");
+sql_type!(RegClass, "regclass", External);
 result!(RegClass, this => pg_sys::Datum::from(this.0));

@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 
 use super::array::Elements;
-use super::{argument, external_sql_type, result, within_limit};
+use super::{argument, result, sql_type, within_limit};
 use crate::postgres::varlena;
 
 /// A text, read in place. Its bytes were checked to be UTF-8.
@@ -13,7 +13,7 @@ pub struct TextArg<'a> {
     text: &'a str,
 }
 
-external_sql_type!(TextArg<'_>, "text");
+sql_type!(TextArg<'_>, "text", External);
 argument!(TextArg, datum => {
     // SAFETY: a text is a varlena.
     let (datum, bytes) = unsafe { varlena::plain(within_limit(datum)) };
@@ -78,7 +78,7 @@ pub struct TextArrayArg<'a> {
     nulls: &'a [bool],
 }
 
-external_sql_type!(TextArrayArg<'_>, "text[]");
+sql_type!(TextArrayArg<'_>, "text[]", External);
 argument!(TextArrayArg, datum => {
     // SAFETY: it is an array of texts, which have int alignment.
     let Elements { datums, nulls, .. } = unsafe { Elements::of(datum, pg_sys::TYPALIGN_INT) };
@@ -104,13 +104,13 @@ impl<'a> TextArrayArg<'a> {
 /// A text to return. Its bytes must be UTF-8.
 pub struct TextOut(pub Vec<u8>);
 
-external_sql_type!(TextOut, "text");
+sql_type!(TextOut, "text", External);
 result!(TextOut, this => varlena::palloc(&this.0));
 
 /// The text of a value, for an output function to return. It must not contain U+0000.
 pub struct CStringOut(pub Vec<u8>);
 
-external_sql_type!(CStringOut, "cstring");
+sql_type!(CStringOut, "cstring", External);
 result!(CStringOut, this => this.into_datum());
 
 impl CStringOut {
