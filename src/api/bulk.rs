@@ -11,7 +11,7 @@ use table_service_model::{ContinuationToken, Dialect, Error, Patch};
 
 use super::filters::parse;
 use super::results::{DeletedStep, UpdatedStep};
-use crate::engine::bulk::{self, Bulk, BulkChange, Step};
+use crate::engine::bulk::{self, Bulk, Step};
 use crate::postgres::{
     Call, Done, OrRaise, Procedure, PropertiesArg, StepsOut, Text, TextArg, TextArrayArg, Value, connect, raising,
     settings,
@@ -172,13 +172,16 @@ fn clear_table(table_name: Option<TextArg<'_>>) {
     });
 }
 
-/// The arguments that say which entities are changed, and how.
+/// The arguments that say which entities are changed, and how, checked.
 struct Work<'a> {
     function: &'static CStr,
-    table_name: Option<TextArg<'a>>,
+    table_name: &'a str,
     filter: Option<TextArg<'a>>,
     change: Given<'a>,
     parameters: Option<PropertiesArg<'a>>,
+    plan: Plan,
+    /// `None` means a delete.
+    patch: Option<Patch<'a>>,
 }
 
 /// How they are changed.
@@ -190,14 +193,6 @@ enum Given<'a> {
     },
 }
 
-/// The arguments, checked.
-struct Checked<'a> {
-    table_name: &'a str,
-    plan: Plan,
-    /// `None` means a delete.
-    patch: Option<Patch<'a>>,
-}
-
 impl<'a> Work<'a> {
     fn new(
         function: &'static CStr,
@@ -206,34 +201,30 @@ impl<'a> Work<'a> {
         change: Given<'a>,
         parameters: Option<PropertiesArg<'a>>,
     ) -> Work<'a> {
-        Work {
-            function,
-            table_name,
-            filter,
-            change,
-            parameters,
-        }
-    }
-
-    fn check(&self) -> Result<Checked<'a>, Error> {
-        let table_name = required("table_name", self.table_name)?.get();
-        if self.filter.is_none_or(|filter| filter.get().trim().is_empty()) {
-            return Err(Error::argument(
-                "filter must not be NULL or blank. All entities pass the filter 'true', and clear_table() empties a table",
-            ));
-        }
-        let patch = match &self.change {
-            Given::Delete => None,
-            Given::Update { properties, remove } => {
-                let properties = properties.map(|properties| properties.get());
-                Some(Patch::new(properties, None, arguments::names(remove.as_ref()))?)
+        raising(|| {
+            let table_name = required("table_name", table_name)?.get();
+            if filter.is_none_or(|filter| filter.get().trim().is_empty()) {
+                return Err(Error::argument(
+                    "filter must not be NULL or blank. All entities pass the filter 'true', and clear_table() empties a table",
+                ));
             }
-        };
-        let plan = Plan::new(parse(self.filter, self.parameters)?);
-        Ok(Checked {
-            table_name,
-            plan,
-            patch,
+            let patch = match &change {
+                Given::Delete => None,
+                Given::Update { properties, remove } => {
+                    let properties = properties.map(|properties| properties.get());
+                    Some(Patch::new(properties, None, arguments::names(remove.as_ref()))?)
+                }
+            };
+            let plan = Plan::new(parse(filter, parameters)?);
+            Ok(Work {
+                function,
+                table_name,
+                filter,
+                change,
+                parameters,
+                plan,
+                patch,
+            })
         })
     }
 
@@ -264,39 +255,33 @@ impl<'a> Work<'a> {
     }
 
     fn at_once(&self, top: Option<i64>) -> i64 {
-        let work = || {
-            let checked = self.check()?;
+        let changed = raising(|| {
             let top = arguments::top(top)?;
-            let table = checked.open(self.function)?;
-            let bulk = checked.bulk(&table);
+            let table = self.open()?;
+            let bulk = self.bulk(&table);
             match top {
                 None => bulk.run(),
                 Some(top) => Ok(bulk.step(None, top, Duration::MAX)?.changed),
             }
-        };
-        i64::try_from(work().or_raise()).unwrap_or(i64::MAX)
+        });
+        i64::try_from(changed).unwrap_or(i64::MAX)
     }
 
     /// Does one step, and returns its result as a row.
     fn one_step(&self, top: Option<i64>, token: Option<TextArg<'_>>, call: Call<'_>) {
-        let work = || {
-            let checked = self.check()?;
-            let top = arguments::top(top)?.unwrap_or(STEP);
-            self.step(&checked, top, token.map(TextArg::get))
-        };
-        let done = work().or_raise();
+        let done = raising(|| self.step(arguments::top(top)?.unwrap_or(STEP), token.map(TextArg::get)));
         let token = done.next.as_deref().map(Text::new);
         let count = i64::try_from(done.count).unwrap_or(i64::MAX);
         ResultSet::open(call).push([Some(Value::int8(count)), token.as_ref().map(Text::value)]);
     }
 
-    fn step(&self, checked: &Checked<'_>, top: u64, token: Option<&str>) -> Result<Done, Error> {
-        let table = checked.open(self.function)?;
+    fn step(&self, top: u64, token: Option<&str>) -> Result<Done, Error> {
+        let table = self.open()?;
         let operation = self.operation(&table);
         let start = token
             .map(|token| ContinuationToken::parse_step(token, operation))
             .transpose()?;
-        let bulk = checked.bulk(&table);
+        let bulk = self.bulk(&table);
         let Step { changed, next } = bulk.step(start, top, settings::page_time_limit())?;
         let next = next.map(|(partition_key, row_key)| {
             ContinuationToken::Step {
@@ -316,8 +301,7 @@ impl<'a> Work<'a> {
         count: Option<i64>,
         token: Option<TextArg<'_>>,
     ) -> StepsOut {
-        let check = || {
-            let checked = self.check()?;
+        let (step, pause, count) = raising(|| {
             let step = u64::try_from(required("step", step)?).ok().filter(|&step| step > 0);
             let step = step.ok_or_else(|| Error::argument("step must be above 0"))?;
             let pause = u64::try_from(required("pause", pause)?.as_micros());
@@ -325,30 +309,26 @@ impl<'a> Work<'a> {
             let count = u64::try_from(count.unwrap_or_default());
             let count = count.map_err(|_| Error::argument("The number of entities so far must not be negative"))?;
             if let Some(token) = token.map(TextArg::get) {
-                let table = procedure.before(count, token, || checked.open(self.function));
+                let table = procedure.before(count, token, || self.open());
                 ContinuationToken::parse_step(token, self.operation(&table))?;
             }
-            Ok((checked, step, Duration::from_micros(pause), count))
-        };
-        let (checked, step, pause, count) = check().or_raise();
+            Ok((step, Duration::from_micros(pause), count))
+        });
         procedure.run(count, token.map(|token| token.get().to_owned()), pause, |token| {
-            self.step(&checked, step, token)
+            self.step(step, token)
         })
     }
-}
 
-impl Checked<'_> {
-    fn open(&self, function: &CStr) -> Result<Table, Error> {
-        prevent_if_read_only(function);
-        let table = Table::open(self.table_name, TableLock::Write)?;
-        Ok(table)
+    fn open(&self) -> Result<Table, Error> {
+        prevent_if_read_only(self.function);
+        Table::open(self.table_name, TableLock::Write)
     }
 
     fn bulk<'b>(&'b self, table: &'b Table) -> Bulk<'b> {
         Bulk {
             table,
             plan: &self.plan,
-            change: self.patch.as_ref().map_or(BulkChange::Delete, BulkChange::Patch),
+            patch: self.patch.as_ref(),
         }
     }
 }

@@ -26,18 +26,12 @@ use crate::storage::table::Table;
 const LOCKED: usize = 1000;
 const LOCKED_BYTES: usize = 4 * 1024 * 1024;
 
-/// The change of an entity.
-#[derive(Clone, Copy)]
-pub enum BulkChange<'a> {
-    Delete,
-    Patch(&'a Patch<'a>),
-}
-
 /// Which entities are changed, and how.
 pub struct Bulk<'a> {
     pub table: &'a Table,
     pub plan: &'a Plan,
-    pub change: BulkChange<'a>,
+    /// `None` means that they are deleted.
+    pub patch: Option<&'a Patch<'a>>,
 }
 
 /// How far the work has come.
@@ -243,7 +237,7 @@ impl<'b> Writer<'b> {
                     continue;
                 }
                 let row_key = row.row_key();
-                if let BulkChange::Patch(patch) = self.bulk.change {
+                if let Some(patch) = self.bulk.patch {
                     let bag = patch.apply(partition_key, row_key, row.properties());
                     let bag = bag.map_err(|error| error.of_entity(partition_key, row_key))?;
                     bytes += bag.as_bytes().len();
@@ -268,11 +262,11 @@ impl<'b> Writer<'b> {
         let of_versions = || Array::of_timestamps(locked.versions.iter().map(|&(_, version)| version));
         let versions = (!table.entities_stay()).then(of_versions);
         let replace = |kind| Statement::of_arrays(kind, partition.value(), &keys, now(), &bags);
-        let statement = match (self.bulk.change, &versions) {
-            (BulkChange::Delete, None) => Statement::of_row_keys(Kind::DeleteLocked, partition.value(), &keys),
-            (BulkChange::Delete, versions) => Statement::delete_many(partition.value(), &keys, versions.as_ref()),
-            (BulkChange::Patch(_), None) => replace(Kind::ReplaceLocked),
-            (BulkChange::Patch(_), Some(versions)) => replace(Kind::ReplaceVersions).with(versions.value()),
+        let statement = match (self.bulk.patch, &versions) {
+            (None, None) => Statement::of_row_keys(Kind::DeleteLocked, partition.value(), &keys),
+            (None, versions) => Statement::delete_many(partition.value(), &keys, versions.as_ref()),
+            (Some(_), None) => replace(Kind::ReplaceLocked),
+            (Some(_), Some(versions)) => replace(Kind::ReplaceVersions).with(versions.value()),
         };
         connect(|spi| {
             let rows = spi.run(table.name(), &statement);
