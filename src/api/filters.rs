@@ -9,7 +9,7 @@ use crate::postgres::{Call, OrRaise, PlannerRequestArg, PropertiesArg, TextArg, 
 use crate::storage::arguments::required;
 use crate::storage::entity::EntityArg;
 use crate::storage::planner::{self, Request};
-use crate::storage::residual::{ScannedEntity, ScannedProperties, TestedEntity, parsed};
+use crate::storage::residual::{parsed, scanned_entity_passes, scanned_properties_pass, tested_entity_passes};
 use crate::storage::statement::{passes, range_to_sql};
 
 /// Answers the planner's requests about `matches`: to a call with a constant filter it adds the conditions on keys and on
@@ -55,8 +55,8 @@ IMMUTABLE STRICT PARALLEL SAFE SUPPORT table_service.matches_support LANGUAGE c 
 ",
     requires = [matches_support]
 )]
-fn entity_passes(tested: TestedEntity<'_>) -> bool {
-    tested.passes(Dialect::Extended)
+fn entity_passes(call: Call<'_>) -> bool {
+    tested_entity_passes(call, Dialect::Extended)
 }
 
 /// Tests the residual filter of a scan that looks only at properties.
@@ -64,8 +64,8 @@ fn entity_passes(tested: TestedEntity<'_>) -> bool {
 CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
 VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
-fn scan_passes_properties(scanned: ScannedProperties<'_>) -> bool {
-    scanned.pass()
+fn scan_passes_properties(call: Call<'_>) -> bool {
+    scanned_properties_pass(call)
 }
 
 /// Tests the residual filter of a scan that also looks at keys or the Timestamp.
@@ -75,8 +75,8 @@ CREATE FUNCTION table_service.scan_passes(
 RETURNS boolean
 VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
-fn scan_passes_entity(scanned: ScannedEntity<'_>) -> bool {
-    scanned.passes()
+fn scan_passes_entity(call: Call<'_>) -> bool {
+    scanned_entity_passes(call)
 }
 
 /// Returns a filter as an SQL condition on the columns of an entity, for a WHERE clause. `alias` qualifies the columns.

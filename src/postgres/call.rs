@@ -2,7 +2,10 @@
 
 use std::marker::PhantomData;
 
+use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::prelude::*;
+
+use super::types::declaration;
 
 /// The call that runs. Only PostgreSQL's call of the Rust function makes one. The SQL function has no argument for it.
 pub struct Call<'f> {
@@ -10,21 +13,29 @@ pub struct Call<'f> {
     call: PhantomData<&'f ()>,
 }
 
-impl<'f> Call<'f> {
-    /// # Safety
-    /// It must be the call that PostgreSQL has passed to the running function, and be valid as long as `'f`.
-    pub unsafe fn new(info: pg_sys::FunctionCallInfo) -> Call<'f> {
-        Call {
-            info,
-            call: PhantomData,
-        }
-    }
-
+impl Call<'_> {
     /// Returns the call as PostgreSQL has passed it to the function. It is valid as long as this is.
     pub fn info(&self) -> pg_sys::FunctionCallInfo {
         self.info
     }
 }
+
+// SAFETY: the value is made of the call, and of none of its arguments.
+unsafe impl<'fcx> ArgAbi<'fcx> for Call<'fcx> {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        Call {
+            // SAFETY: this reads no argument either, but the call, which is valid as long as `'fcx`.
+            info: unsafe { arg.unbox_unchecked() },
+            call: PhantomData,
+        }
+    }
+
+    fn is_virtual_arg() -> bool {
+        true
+    }
+}
+
+declaration!(Call<'_>, External, Ok(SqlMappingRef::Skip), SqlMappingRef::Skip);
 
 /// Raises an error for a function whose declaration in this database does not match this version of the library.
 pub fn does_not_fit() -> ! {
@@ -35,26 +46,3 @@ pub fn does_not_fit() -> ! {
 pub fn refuse(message: &'static str) -> ! {
     ereport!(ERROR, PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message);
 }
-
-/// Makes a type with one lifetime an argument for the running call, made from a [`Call`]. The SQL function has no
-/// argument for it.
-macro_rules! call_argument {
-    ($rust:ident, $make:expr) => {
-        // SAFETY: the value is made of the call, and of none of its arguments.
-        unsafe impl<'fcx> ::pgrx::callconv::ArgAbi<'fcx> for $rust<'fcx> {
-            unsafe fn unbox_arg_unchecked(arg: ::pgrx::callconv::Arg<'_, 'fcx>) -> Self {
-                // SAFETY: this reads no argument either, but the call.
-                $make(unsafe { $crate::postgres::call::Call::new(arg.unbox_unchecked()) })
-            }
-
-            fn is_virtual_arg() -> bool {
-                true
-            }
-        }
-        $crate::postgres::types::declaration!($rust<'_>, External, Ok(SqlMappingRef::Skip), SqlMappingRef::Skip);
-    };
-}
-
-call_argument!(Call, std::convert::identity);
-
-pub(crate) use call_argument;

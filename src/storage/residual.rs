@@ -5,66 +5,48 @@ use pgrx::prelude::*;
 use pgrx::{FromDatum, PgMemoryContexts};
 use table_service_model::{Dialect, Entity, Error, Filter, Predicate, Properties, Ticks};
 
-use crate::postgres::call::call_argument;
 use crate::postgres::{Call, OrRaise, TextArg, raise, varlena};
 use crate::storage::row::{bag, broken};
 
-/// The call of a function with the arguments `properties table_service.properties, predicate bytea`. They are read here,
-/// which is faster: the function runs for every row of a scan.
-pub struct ScannedProperties<'f>(Call<'f>);
-call_argument!(ScannedProperties, ScannedProperties);
-
-impl ScannedProperties<'_> {
-    /// Returns whether the properties pass the predicate, which looks at nothing else.
-    pub fn pass(mut self) -> bool {
-        // SAFETY: the function has these arguments.
-        let (properties, predicate) = unsafe {
-            let properties = bag(argument(&self.0, 0), || TESTED.to_owned());
-            (properties, varlena::bytes(argument(&self.0, 1)))
-        };
-        let entity = Entity {
-            partition_key: None,
-            row_key: None,
-            timestamp: None,
-            properties,
-        };
-        compiled(&mut self.0, predicate).matches(&entity)
-    }
+/// Returns whether properties pass a predicate, which looks at nothing else. The call is of a function with the
+/// arguments `properties table_service.properties, predicate bytea`. They are read here, which is faster: the function
+/// runs for every row of a scan.
+pub fn scanned_properties_pass(mut call: Call<'_>) -> bool {
+    // SAFETY: the function has these arguments.
+    let (properties, predicate) = unsafe {
+        let properties = bag(argument(&call, 0), || TESTED.to_owned());
+        (properties, varlena::bytes(argument(&call, 1)))
+    };
+    let entity = Entity {
+        partition_key: None,
+        row_key: None,
+        timestamp: None,
+        properties,
+    };
+    compiled(&mut call, predicate).matches(&entity)
 }
 
-/// The call of a function with the arguments `partition_key text, row_key text, "timestamp" timestamptz, properties
-/// table_service.properties, predicate bytea`.
-pub struct ScannedEntity<'f>(Call<'f>);
-call_argument!(ScannedEntity, ScannedEntity);
-
-impl ScannedEntity<'_> {
-    /// Returns whether the entity passes the predicate.
-    pub fn passes(mut self) -> bool {
-        // SAFETY: the function has these arguments.
-        let (columns, predicate) = unsafe {
-            let columns = [0, 1, 2, 3].map(|number| argument(&self.0, number));
-            (columns, varlena::bytes(argument(&self.0, 4)))
-        };
-        passes(columns, compiled(&mut self.0, predicate))
-    }
+/// Returns whether an entity passes a predicate. The call is of a function with the arguments `partition_key text,
+/// row_key text, "timestamp" timestamptz, properties table_service.properties, predicate bytea`.
+pub fn scanned_entity_passes(mut call: Call<'_>) -> bool {
+    // SAFETY: the function has these arguments.
+    let (columns, predicate) = unsafe {
+        let columns = [0, 1, 2, 3].map(|number| argument(&call, number));
+        (columns, varlena::bytes(argument(&call, 4)))
+    };
+    passes(columns, compiled(&mut call, predicate))
 }
 
-/// The call of a function with the arguments `partition_key text, row_key text, "timestamp" timestamptz, properties
-/// table_service.properties, filter text`.
-pub struct TestedEntity<'f>(Call<'f>);
-call_argument!(TestedEntity, TestedEntity);
-
-impl TestedEntity<'_> {
-    /// Returns whether the entity passes the filter, which is in this dialect.
-    pub fn passes(mut self, dialect: Dialect) -> bool {
-        // SAFETY: the function has these arguments.
-        let (columns, filter) = unsafe {
-            let columns = [0, 1, 2, 3].map(|number| argument(&self.0, number));
-            (columns, TextArg::from_datum(argument(&self.0, 4), false))
-        };
-        let filter = filter.map_or("", TextArg::get);
-        passes(columns, parsed(&mut self.0, filter, None, dialect))
-    }
+/// Returns whether an entity passes a filter, which is in this dialect. The call is of a function with the arguments
+/// `partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, filter text`.
+pub fn tested_entity_passes(mut call: Call<'_>, dialect: Dialect) -> bool {
+    // SAFETY: the function has these arguments.
+    let (columns, filter) = unsafe {
+        let columns = [0, 1, 2, 3].map(|number| argument(&call, number));
+        (columns, TextArg::from_datum(argument(&call, 4), false))
+    };
+    let filter = filter.map_or("", TextArg::get);
+    passes(columns, parsed(&mut call, filter, None, dialect))
 }
 
 /// Returns whether an entity with these columns passes a predicate.
