@@ -14,10 +14,11 @@ use crate::postgres::{
     Array, Refused, Text, Value, connect, in_subtransaction, message, now, rethrow, with_new_snapshot,
 };
 use crate::storage::direct::reads_every_row;
-use crate::storage::expired::{Part, Removal, Removed, deletes_run_nothing, oldest, parts, remove};
+use crate::storage::expired::{Removal, Removed, deletes_run_nothing, oldest, parts, remove};
 use crate::storage::expiry::Expiries;
 use crate::storage::indexes::of_table;
 use crate::storage::known::ExpiryIndex;
+use crate::storage::property_index::Part;
 use crate::storage::statement::{IndexScan, Statement};
 use crate::storage::table::{Table, TableLock};
 

@@ -8,7 +8,7 @@ use table_service_model::filter::Operator;
 
 use super::columns::ColumnNumbers;
 use super::known::ExpiryIndex;
-use super::property_index::{self, Wait};
+use super::property_index::{self, Part, Wait};
 use super::row::bag;
 use super::table::Table;
 use crate::postgres::guarded::guarded;
@@ -18,13 +18,6 @@ use crate::postgres::{
 
 const READ: u32 = pg_sys::AccessShareLock;
 const WRITE: u32 = pg_sys::RowExclusiveLock;
-
-/// A locked table that has entities itself, with its expiry index: a plain table, or a part of a partitioned one.
-#[derive(Clone, Copy)]
-pub struct Part {
-    pub table: pg_sys::Oid,
-    index: pg_sys::Oid,
-}
 
 /// The action on an entity that has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +67,7 @@ pub fn parts(table: &Table, index: &ExpiryIndex) -> Option<Vec<Part>> {
 }
 
 fn parts_with(table: &Table, index: &ExpiryIndex, lock: u32) -> Option<Vec<Part>> {
-    let parts = table.with_relation(|_| property_index::parts(table.oid(), index.oid, lock, Wait::No))??;
-    Some(parts.into_iter().map(|(table, index)| Part { table, index }).collect())
+    table.with_relation(|_| property_index::parts(table.oid(), index.oid, lock, Wait::No))?
 }
 
 /// Deletes or locks at most `limit` entities that expired from `since` to `until`, in microseconds since 2000-01-01, in

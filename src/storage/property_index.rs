@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 use pgrx::prelude::*;
 
 use crate::postgres::guarded::guarded;
-use crate::postgres::{Index, Relation, ScanCondition, active_snapshot, btree, varlena, with_relation};
+use crate::postgres::{Index, ScanCondition, active_snapshot, btree, varlena, with_relation};
 
 /// Returns whether a relation is a partitioned table.
 pub fn is_partitioned(relation: pg_sys::Oid) -> bool {
@@ -42,10 +42,10 @@ pub fn has_statistics(table: pg_sys::Oid, index: pg_sys::Oid) -> bool {
     parts(table, index, pg_sys::AccessShareLock, Wait::Yes).is_some_and(|parts| {
         // SAFETY: a transaction is running. STATRELATTINH takes a relation, the number of a column, and whether the
         // statistics include child tables.
-        parts.into_iter().all(|(_, index)| unsafe {
+        parts.into_iter().all(|part| unsafe {
             pg_sys::SearchSysCacheExists(
                 pg_sys::SysCacheIdentifier::STATRELATTINH as c_int,
-                index.into(),
+                part.index.into(),
                 1i16.into(),
                 false.into(),
                 pg_sys::Datum::null(),
@@ -138,34 +138,33 @@ pub fn count_entries(
     conditions: &mut [ScanCondition<'_>],
     limit: usize,
 ) -> usize {
-    if !is_partitioned(table) {
-        return count_in_part(table, index, conditions, limit);
-    }
     let Some(parts) = parts(table, index, pg_sys::AccessShareLock, Wait::Yes) else {
         return limit;
     };
     let mut count = 0;
-    for (table, index) in parts {
+    for part in parts {
         if count >= limit {
             break;
         }
-        count += count_in_part(table, index, conditions, limit - count);
+        count += with_relation(part.table, |relation| {
+            let index = Index::open(part.index, pg_sys::AccessShareLock);
+            // SAFETY: the caller promises that it is an index of the table, and the types of its columns.
+            unsafe { btree::count(relation, &index, active_snapshot(), conditions, limit - count) }
+        });
     }
     count
-}
-
-fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &mut [ScanCondition<'_>], limit: usize) -> usize {
-    let count = |relation: Relation<'_>| {
-        let index = Index::open(index, pg_sys::AccessShareLock);
-        // SAFETY: the caller promises that it is an index of the table, and the types of its columns.
-        unsafe { btree::count(relation, &index, active_snapshot(), conditions, limit) }
-    };
-    with_relation(table, count)
 }
 
 unsafe extern "C-unwind" {
     /// PostgreSQL's function, which `pg_sys` lacks.
     fn index_get_partition(partition: pg_sys::Relation, index: pg_sys::Oid) -> pg_sys::Oid;
+}
+
+/// A locked table that has entities itself, with its index: a plain table, or a part of a partitioned one.
+#[derive(Clone, Copy)]
+pub struct Part {
+    pub table: pg_sys::Oid,
+    pub(super) index: pg_sys::Oid,
 }
 
 /// Whether to wait for locks of others.
@@ -177,14 +176,9 @@ pub(super) enum Wait {
 
 /// Returns the parts of a partitioned table that have entities, each with its part of an index, and locks them as the caller has locked the
 /// table. `None` if a part has no such index, or if another session has locked a part and this one is not to wait.
-pub(super) fn parts(
-    table: pg_sys::Oid,
-    index: pg_sys::Oid,
-    lock: u32,
-    wait: Wait,
-) -> Option<Vec<(pg_sys::Oid, pg_sys::Oid)>> {
+pub(super) fn parts(table: pg_sys::Oid, index: pg_sys::Oid, lock: u32, wait: Wait) -> Option<Vec<Part>> {
     if !is_partitioned(table) {
-        return Some(vec![(table, index)]);
+        return Some(vec![Part { table, index }]);
     }
     let (mode, no_lock) = (lock as pg_sys::LOCKMODE, pg_sys::NoLock as pg_sys::LOCKMODE);
     let mut all = Vec::new();
