@@ -8,7 +8,8 @@ use super::results::PropertyIndexes;
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::{self as engine, index_name};
 use crate::postgres::{
-    Call, PropertiesArg, RegClass, Text, TextArg, Value, catalog, connect, drop_objects, hold_names, raising, rethrow,
+    Call, PropertiesArg, RegClass, Text, TextArg, Value, catalog, connect, hold_names, raising, rethrow,
+    run_on_new_rows,
 };
 use crate::storage::arguments::{prevent_if_read_only, required};
 use crate::storage::indexes::{KnownIndex, of_index};
@@ -131,7 +132,7 @@ pub fn drop_indexes(
         return Ok(false);
     }
     before(&opened)?;
-    drop_objects(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| rethrow(error));
+    run_on_new_rows(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| rethrow(error));
     Ok(true)
 }
 

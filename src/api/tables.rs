@@ -12,8 +12,8 @@ use crate::postgres::citus::is_table;
 use crate::postgres::privileges::{current_role_name, may_create_in};
 use crate::postgres::raised::rethrow_with;
 use crate::postgres::{
-    Call, DATA_SCHEMA, PropertiesArg, RegClass, Text, TextArg, Value, catalog, connect, drop_objects, has_sqlstate,
-    hold_names, in_subtransaction, message, raising, rethrow, settings,
+    Call, DATA_SCHEMA, PropertiesArg, RegClass, Text, TextArg, Value, catalog, connect, has_sqlstate, hold_names,
+    in_subtransaction, message, raising, rethrow, run_on_new_rows, settings,
 };
 use crate::storage::arguments::{prevent_if_read_only, required, top as checked_top};
 use crate::storage::name::QualifiedName;
@@ -170,7 +170,7 @@ fn delete(name: &str, if_exists: bool) -> Result<bool, Error> {
         Err(error) if error.code() == Code::TableNotFound => return absent(),
         Err(error) => return Err(error),
     };
-    match drop_objects(&format!("DROP TABLE {}", table.name())) {
+    match run_on_new_rows(&format!("DROP TABLE {}", table.name())) {
         Ok(()) => {
             policies::forget(&table);
             Ok(true)

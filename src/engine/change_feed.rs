@@ -19,8 +19,8 @@ use crate::postgres::raised::rethrow_with;
 use crate::postgres::replication_slot::{is_standby, may_write};
 use crate::postgres::table_locks::{lock_all, waiting_at_most};
 use crate::postgres::{
-    Action, Connection, Mode, Text, Value, catalog, caught, citus, connect, drop_objects, has_sqlstate, notes,
-    replication_slot, rethrow,
+    Action, Connection, Mode, Text, Value, catalog, caught, citus, connect, has_sqlstate, notes, replication_slot,
+    rethrow, run_on_new_rows,
 };
 use crate::storage::property_index::qualified_name;
 use crate::storage::table::{Table, not_found};
@@ -292,7 +292,7 @@ impl ChangeFeed {
             );
             return Ok(());
         }
-        drop_objects(&format!("DROP PUBLICATION {}", quote_identifier(&publication.name)))
+        run_on_new_rows(&format!("DROP PUBLICATION {}", quote_identifier(&publication.name)))
             .unwrap_or_else(|error| rethrow(error));
         Ok(())
     }

@@ -5,8 +5,7 @@ use std::slice::from_ref;
 use pgrx::spi::quote_literal;
 use table_service_model::Error;
 
-use crate::postgres::definition::grant;
-use crate::postgres::{TextArg, Value, citus, connect, rethrow};
+use crate::postgres::{TextArg, Value, citus, connect, rethrow, run_on_new_rows};
 
 /// An object, and the privileges of the gateway's role on it.
 struct Object {
@@ -89,7 +88,7 @@ pub fn grant_to(role: TextArg<'_>) -> Result<(), Error> {
         return Err(Error::argument("the role does not exist"));
     };
     for privileges in grants(&OBJECTS) {
-        grant(&format!("{privileges} TO {name}")).unwrap_or_else(|error| rethrow(error));
+        run_on_new_rows(&format!("{privileges} TO {name}")).unwrap_or_else(|error| rethrow(error));
     }
     // If the caller may not grant a privilege, PostgreSQL only warns.
     let check = format!("SELECT true WHERE {}", has_all(&OBJECTS, "$1"));

@@ -63,21 +63,12 @@ fn hold_schema(name: &CStr) -> bool {
     }
 }
 
-/// Runs a DROP, in a subtransaction. All names in it must be quoted. Returns the error that it raised.
+/// Runs a DROP or a GRANT, in a subtransaction. All names in it must be quoted. Returns the error that it raised.
 ///
 /// PostgreSQL changes some rows of its catalogs without a lock that keeps DROP from reading them: GRANT, or CREATE INDEX
 /// CONCURRENTLY in its last moment. DROP waits for the other transaction then, and fails because its row is old. So it
 /// runs again, and reads the new one.
-pub fn drop_objects(statement: &str) -> Result<(), Box<CaughtError>> {
-    run_on_new_rows(statement)
-}
-
-/// Runs a GRANT in the same way. All names in it must be quoted. Returns the error that it raised.
-pub fn grant(statement: &str) -> Result<(), Box<CaughtError>> {
-    run_on_new_rows(statement)
-}
-
-fn run_on_new_rows(statement: &str) -> Result<(), Box<CaughtError>> {
+pub fn run_on_new_rows(statement: &str) -> Result<(), Box<CaughtError>> {
     loop {
         let attempt = || -> Result<(), Infallible> {
             connect(|spi| spi.run_definition(statement));

@@ -45,7 +45,7 @@ pub use catalog::{DATA_SCHEMA, OwnObjects};
 pub use citus::{ColocationLock, LocalShard, Shards};
 pub use clock::{etag, now, ticks_of};
 pub use cursor::Cursor;
-pub use definition::{drop_objects, hold_names};
+pub use definition::{hold_names, run_on_new_rows};
 pub use error::{OrRaise, Texts, raise, raising};
 pub use memory::{RowMemory, new_context};
 pub use nodes::{elements, of_type};
