@@ -2,7 +2,7 @@
 
 use pgrx::prelude::*;
 
-use super::types::name_bytes;
+use super::types::{name_bytes, name_of};
 
 /// Calls `take` with each row of a catalog that has this OID in a column, as the catalogs are now and not as the caller's snapshot sees
 /// them, until it returns something. The index, if there is one, begins with that column.
@@ -90,13 +90,10 @@ unsafe fn scan_with<T, R>(
 /// Returns the first name of a relation in any schema, in the order of bytes, that is not before this one. A name of PostgreSQL is shorter
 /// than its `NAMEDATALEN`.
 pub fn first_relation_name(from: &str) -> Option<Vec<u8>> {
-    let mut name = pg_sys::NameData::default();
-    if from.len() >= name.data.len() {
+    if from.len() >= pg_sys::NAMEDATALEN as usize {
         return None;
     }
-    for (to, byte) in name.data.iter_mut().zip(from.bytes()) {
-        *to = byte as std::ffi::c_char;
-    }
+    let name = name_of(from);
     // SAFETY: the name is there until the scan has ended. The scan and both relations are closed; after an error PostgreSQL closes them. The
     // index has all rows of `pg_class` in the order of their names.
     unsafe {

@@ -12,6 +12,7 @@ use table_service_model::Lsn;
 
 use super::privileges::current_role;
 use super::raised::{caught, message};
+use super::types::name_of;
 
 /// The change of a slot by a transaction.
 #[derive(Clone)]
@@ -55,7 +56,7 @@ thread_local! {
 /// Raises PostgreSQL's own errors: of a transaction that has written, of a caller without REPLICATION, of a server without logical
 /// decoding or without a free slot.
 pub fn make(slot: &str, from_commit: bool) {
-    let (name, plugin) = (name(slot), name("pgoutput"));
+    let (name, plugin) = (name_of(slot), name_of("pgoutput"));
     let [name, plugin] = [&raw const name, &raw const plugin].map(pg_sys::Datum::from);
     let function = pg_sys::Oid::from(pg_sys::F_PG_CREATE_LOGICAL_REPLICATION_SLOT);
     let (no, collation) = (pg_sys::Datum::from(false), pg_sys::InvalidOid);
@@ -76,16 +77,6 @@ pub fn make(slot: &str, from_commit: bool) {
         Action::Made
     };
     at_commit(slot, made);
-}
-
-/// Returns a name of PostgreSQL's, which has at most 63 bytes.
-fn name(text: &str) -> pg_sys::NameData {
-    let mut name = pg_sys::NameData::default();
-    let room = name.data.len() - 1;
-    for (to, &byte) in name.data.iter_mut().take(room).zip(text.as_bytes()) {
-        *to = std::ffi::c_char::from_ne_bytes([byte]);
-    }
-    name
 }
 
 /// Returns whether a slot is dropped when this transaction commits.

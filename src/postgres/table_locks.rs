@@ -17,13 +17,6 @@ use super::spi::connect;
 use super::subtransaction::in_subtransaction;
 use super::waiting::wait;
 
-unsafe extern "C" {
-    /// The setting `deadlock_timeout`, in milliseconds.
-    static DeadlockTimeout: c_int;
-    /// The setting `lock_timeout`, in milliseconds. 0 is for ever.
-    static LockTimeout: c_int;
-}
-
 /// How long other sessions that wait have all tables to themselves between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -48,8 +41,9 @@ impl Mode {
 ///
 /// Raises PostgreSQL's error 55P03 when all attempts together have taken `lock_timeout`, with a hint that names the table.
 pub fn lock_all(mut tables: Vec<String>, mode: Mode) {
+    // In milliseconds. A `lock_timeout` of 0 is for ever.
     // SAFETY: the settings are globals of this process, which has one thread.
-    let (deadlock_timeout, lock_timeout) = unsafe { (DeadlockTimeout, LockTimeout) };
+    let (deadlock_timeout, lock_timeout) = unsafe { (pg_sys::DeadlockTimeout, pg_sys::LockTimeout) };
     let milliseconds = |setting: c_int| Duration::from_millis(setting.unsigned_abs().into());
     let begun = Instant::now();
     let last = (lock_timeout > 0).then(|| begun + milliseconds(lock_timeout));
@@ -82,7 +76,7 @@ pub fn lock_all(mut tables: Vec<String>, mode: Mode) {
 /// Runs `f`, which waits for each lock no longer than this, nor than `lock_timeout`.
 pub fn waiting_at_most<R>(limit: Option<Duration>, f: impl FnOnce() -> R) -> R {
     // SAFETY: the setting is a global of this process, which has one thread.
-    let of_caller = unsafe { LockTimeout };
+    let of_caller = unsafe { pg_sys::LockTimeout };
     match limit.map(|limit| limit.as_millis()) {
         Some(limit) if of_caller == 0 || u128::from(of_caller.unsigned_abs()) > limit => {
             with_lock_timeout(&CString::new(limit.to_string()).unwrap_or_default(), f)

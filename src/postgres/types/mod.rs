@@ -23,7 +23,7 @@ pub use json::{JsonArg, JsonOut, JsonbArg, JsonbOut};
 pub use properties::{PropertiesArg, PropertiesOut, ShellIn, ShellOut};
 pub use record::{Column, RecordArg};
 pub use regclass::RegClass;
-pub use text::{CStringOut, TextArg, TextArrayArg, TextOut, name_bytes};
+pub use text::{CStringOut, TextArg, TextArrayArg, TextOut, name_bytes, name_of};
 pub use trigger::TriggerRow;
 
 /// Returns an argument of variable length, which is not unpacked yet. Raises an error if it is longer than any argument

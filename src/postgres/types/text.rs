@@ -1,5 +1,7 @@
 //! `text`, `text[]` and `cstring`.
 
+use std::ffi::CString;
+
 use pgrx::prelude::*;
 
 use super::array::Elements;
@@ -70,6 +72,14 @@ pub fn name_bytes(name: &pg_sys::NameData) -> &[u8] {
     // SAFETY: the pointer and the length are those of an array of C characters. A byte has their size and alignment.
     let bytes: &[u8] = unsafe { std::slice::from_raw_parts(name.data.as_ptr().cast(), name.data.len()) };
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// Returns a `name`. It has at most 63 bytes of the text.
+pub fn name_of(text: &str) -> pg_sys::NameData {
+    let (mut name, text) = (pg_sys::NameData::default(), CString::new(text).unwrap_or_default());
+    // SAFETY: the text is a C string, and the function writes no further than the name.
+    unsafe { pg_sys::namestrcpy(&mut name, text.as_ptr()) };
+    name
 }
 
 /// A `text[]`, read in place.
