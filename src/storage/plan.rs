@@ -9,7 +9,7 @@ use std::rc::Rc;
 use pgrx::prelude::*;
 
 use super::name::QualifiedName;
-use super::statement::{IndexScan, Kind, Statement, has_many_keys};
+use super::statement::{IndexScan, Kind, Statement, StatementPlanning};
 use crate::postgres::guarded::guarded;
 use crate::postgres::guc::{planning_for_keys, planning_for_many_keys};
 use crate::postgres::spi::refused;
@@ -27,33 +27,6 @@ pub(super) struct KeptPlan {
     /// The types of the parameters.
     types: Box<[pg_sys::Oid]>,
     planned: StatementPlanning,
-}
-
-/// How a statement is planned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StatementPlanning {
-    /// Once, for all values, so that it selects by key.
-    ForKeys,
-    /// Once, for all values, so that it selects by the keys of an array.
-    ForManyKeys,
-    /// Once, for all values, as the planner likes.
-    Freely,
-    /// Each time, with its values.
-    EachTime,
-}
-
-impl StatementPlanning {
-    fn of(kind: Kind, sql: &str) -> StatementPlanning {
-        if kind.needs_values() {
-            StatementPlanning::EachTime
-        } else if kind.any_plan() {
-            StatementPlanning::Freely
-        } else if has_many_keys(sql) {
-            StatementPlanning::ForManyKeys
-        } else {
-            StatementPlanning::ForKeys
-        }
-    }
 }
 
 impl Drop for KeptPlan {
@@ -300,7 +273,7 @@ pub(super) fn kept(table: &QualifiedName, statement: &Statement<'_>) -> Rc<KeptP
         .filter(|plan| plan.takes(values) && plan.follows_its_table())
         .unwrap_or_else(|| {
             let sql = kind.sql(table);
-            let plan = Rc::new(KeptPlan::prepare(&sql, values, StatementPlanning::of(kind, &sql)));
+            let plan = Rc::new(KeptPlan::prepare(&sql, values, kind.planning(&sql)));
             keep(table, |plans| {
                 plans.plans.insert(kind, Rc::clone(&plan));
             });

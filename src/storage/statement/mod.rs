@@ -94,6 +94,19 @@ pub enum Kind {
     Scan(Shape),
 }
 
+/// How a statement is planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StatementPlanning {
+    /// Once, for all values, so that it selects by key.
+    ForKeys,
+    /// Once, for all values, so that it selects by the keys of an array.
+    ForManyKeys,
+    /// Once, for all values, as the planner likes.
+    Freely,
+    /// Each time, with its values.
+    EachTime,
+}
+
 impl<'a> Statement<'a> {
     fn new(kind: Kind, values: impl Into<Vec<Value<'a>>>) -> Statement<'a> {
         Statement {
@@ -189,11 +202,6 @@ const POINTS: &str = "t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OP
 /// The rows of the arrays `$2` and `$4`.
 const GIVEN: &str = "ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($4))";
 const RETURNING_MANY: &str = "RETURNING t.row_key, t.\"timestamp\"";
-
-/// Returns whether a statement selects by an array of RowKeys.
-pub(super) fn has_many_keys(sql: &str) -> bool {
-    sql.contains(POINTS)
-}
 
 impl Kind {
     /// Returns the text of the statement.
@@ -293,14 +301,15 @@ impl Kind {
         }
     }
 
-    /// Returns whether the planner may choose any plan. Other statements select by key or stop early.
-    pub(super) fn any_plan(self) -> bool {
-        matches!(self, Kind::Scan(shape) if shape.any_plan())
-    }
-
-    /// Returns whether the statement must be planned with its values each time.
-    pub(super) fn needs_values(self) -> bool {
-        matches!(self, Kind::Scan(shape) if shape.needs_values())
+    /// Returns how the statement, which has this text, is planned.
+    pub(super) fn planning(self, sql: &str) -> StatementPlanning {
+        match self {
+            Kind::Scan(shape) if shape.needs_values() => StatementPlanning::EachTime,
+            Kind::Scan(shape) if shape.any_plan() => StatementPlanning::Freely,
+            // Other statements select by key or stop early.
+            _ if sql.contains(POINTS) => StatementPlanning::ForManyKeys,
+            _ => StatementPlanning::ForKeys,
+        }
     }
 
     /// Returns whether the plan is kept. There are as many texts of `WriteRows` as numbers of rows, and how entities are
@@ -459,16 +468,26 @@ mod tests {
         for (kind, is_partition) in scans(Extent::DistributedFirst) {
             let sql = kind.sql(&table());
             assert!(sql.contains(" LIMIT $"), "{sql}");
-            assert!(is_partition || kind.needs_values(), "{sql}");
+            assert!(
+                is_partition || kind.planning(&sql) == StatementPlanning::EachTime,
+                "{sql}"
+            );
         }
         for (kind, is_partition) in scans(Extent::DistributedAll) {
             let sql = kind.sql(&table());
             assert!(!sql.contains("LIMIT"), "{sql}");
-            assert!(is_partition || kind.needs_values(), "{sql}");
+            assert!(
+                is_partition || kind.planning(&sql) == StatementPlanning::EachTime,
+                "{sql}"
+            );
         }
         // Elsewhere the rows come one by one, and one plan serves all values.
         for (kind, _) in scans(Extent::First).into_iter().chain(scans(Extent::All)) {
-            assert!(!kind.needs_values() && !kind.sql(&table()).contains("LIMIT"));
+            let sql = kind.sql(&table());
+            assert!(
+                kind.planning(&sql) != StatementPlanning::EachTime && !sql.contains("LIMIT"),
+                "{sql}"
+            );
         }
     }
 
