@@ -132,7 +132,7 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
 /// entity expires; `None` if that cannot be told now.
 fn oldest_of_all(table: &Table) -> Option<Option<i64>> {
     let mut first = None;
-    for index in valid_indexes(table) {
+    for index in of_table(table.oid()).of_each_expiry() {
         first = first.into_iter().chain(oldest(table, &index)?).min();
     }
     Some(first)
@@ -150,17 +150,6 @@ pub fn first_expiry(table: &Table, index: &ExpiryIndex, is_named: bool) -> Optio
     }
 }
 
-/// Returns an index of each expiry that is in force.
-fn valid_indexes(table: &Table) -> Vec<ExpiryIndex> {
-    let mut indexes: Vec<ExpiryIndex> = Vec::new();
-    for index in of_table(table.oid()).expiries.iter().filter(|index| index.is_valid) {
-        if !indexes.iter().any(|known| known.expiry == index.expiry) {
-            indexes.push(index.clone());
-        }
-    }
-    indexes
-}
-
 /// Locks the parts of a table that have entities, and returns them with each index that says when they expire.
 ///
 /// # Errors
@@ -172,7 +161,8 @@ fn parts_of_all(table: &Table) -> Result<Vec<(ExpiryIndex, Vec<Part>)>, Refused>
             "another session has locked a partition, or a partition is no table of this server".to_owned(),
         )),
     };
-    valid_indexes(table).into_iter().map(parts_of).collect()
+    let indexes = of_table(table.oid()).of_each_expiry();
+    indexes.into_iter().map(parts_of).collect()
 }
 
 /// Runs `f`, which only reads, and releases its locks. If it fails, it has read nothing. Only a cancel is raised again.

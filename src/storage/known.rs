@@ -62,17 +62,24 @@ pub struct Indexes {
 impl Indexes {
     /// Makes the knowledge of a table's indexes.
     pub fn new(properties: Vec<PropertyIndex>, expiries: Vec<ExpiryIndex>) -> Indexes {
-        let mut in_force: Vec<Expiry> = Vec::new();
-        for index in expiries.iter().filter(|index| index.is_valid) {
-            if !in_force.contains(&index.expiry) {
-                in_force.push(index.expiry.clone());
-            }
-        }
-        Indexes {
+        let mut indexes = Indexes {
             properties: properties.into(),
             expiries: expiries.into(),
-            in_force: in_force.into(),
+            in_force: Arc::default(),
+        };
+        indexes.in_force = indexes.of_each_expiry().into_iter().map(|index| index.expiry).collect();
+        indexes
+    }
+
+    /// Returns an index of each expiry that is in force.
+    pub fn of_each_expiry(&self) -> Vec<ExpiryIndex> {
+        let mut found: Vec<ExpiryIndex> = Vec::new();
+        for index in self.expiries.iter().filter(|index| index.is_valid) {
+            if !found.iter().any(|known| known.expiry == index.expiry) {
+                found.push(index.clone());
+            }
         }
+        found
     }
 
     fn has(&self, index: pg_sys::Oid) -> bool {
