@@ -34,7 +34,7 @@ fn get_entity(
             return Ok(Entities);
         }
         let predicate = predicate(&table, None);
-        let mut reader = Reader::open(&table, Lookup::KeysOf(keys.partition_key));
+        let mut reader = Reader::open(&table, Lookup::Keys(Some(keys.partition_key)));
         let wanted = (&table, predicate.as_ref(), &projection);
         look_up(&mut result, wanted, &mut reader, keys, None);
         Ok(Entities)
@@ -102,12 +102,12 @@ fn get_entities_by_keys(
         let table = Table::open(table_name, TableLock::Read)?;
         let mut result = ResultSet::open(call);
         let predicate = predicate(&table, None);
-        let mut reader = Reader::open(&table, Lookup::Keys);
+        let mut reader = Reader::open(&table, Lookup::Keys(None));
         let wanted = (&table, predicate.as_ref(), &projection);
         for (index, &keys) in (0..).zip(&pairs).filter(|(_, keys)| keys.within_limits()) {
             if table.is_distributed() {
                 // Each partition may be in another shard.
-                reader = Reader::open(&table, Lookup::KeysOf(keys.partition_key));
+                reader = Reader::open(&table, Lookup::Keys(Some(keys.partition_key)));
             }
             look_up(&mut result, wanted, &mut reader, keys, Some(Value::int4(index)));
             pgrx::check_for_interrupts!();

@@ -293,7 +293,7 @@ impl<'a> FanOut<'a> {
         let shard = range.partition().filter(|_| index_scan.is_none()).map(Text::new);
         if let Some(partition_key) = shard {
             self.memory.enter();
-            match Reader::open(self.table, Lookup::KeysOf(partition_key.arg())) {
+            match Reader::open(self.table, Lookup::Keys(Some(partition_key.arg()))) {
                 Some(mut reader) => {
                     reader.search_range(&range);
                     self.source = Source::Shard(reader);

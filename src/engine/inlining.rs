@@ -69,7 +69,7 @@ fn on_table(
     let table = Table::open(name, TableLock::Read).ok()?;
     let is_plain = table.name().name() == name
         && Expiries::of(&table).is_empty()
-        && Reader::open(&table, Lookup::Keys).is_some_and(|table| table.has_no_nulls());
+        && Reader::open(&table, Lookup::Keys(None)).is_some_and(|table| table.has_no_nulls());
     let query = is_plain.then(|| f(&table)).flatten();
     if query.is_none() {
         call.stays_while(table.oid());

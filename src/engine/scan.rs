@@ -162,7 +162,7 @@ impl<'a> Entities<'a> {
 /// Returns how a reader finds entities, if key ranges may be read without a statement.
 pub(super) fn lookup(ranges: &[KeyRange], knowledge: Option<&FilterIndexes<'_>>) -> Option<Lookup<'static>> {
     if ranges.iter().any(|range| range.point().is_some()) {
-        return Some(Lookup::Keys);
+        return Some(Lookup::Keys(None));
     }
     knowledge.map(|knowledge| Lookup::Entries(knowledge.every_row))
 }

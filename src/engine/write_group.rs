@@ -8,7 +8,7 @@ use table_service_model::batch::{Action, Operation};
 
 use super::rewrite::Rewrite;
 use super::write;
-use crate::postgres::guc::without_waiting;
+use crate::postgres::guc::with_lock_timeout;
 use crate::postgres::raised::concerns_session;
 use crate::postgres::{PropertiesArg, has_one_snapshot, has_room, in_subtransaction, rethrow};
 use crate::storage::arguments::{self, EntityKeys, exact};
@@ -44,7 +44,8 @@ pub enum Outcome {
 /// Raises errors that concern the session or the server. Then nothing is written.
 pub fn write_group<'a>(table_name: &str, writes: Vec<Result<GroupedWrite<'a>, Error>>) -> Result<Vec<Outcome>, Error> {
     let table = Table::open_without_waiting(table_name)?;
-    let outcomes = without_waiting(|| {
+    // A wait for a lock fails at once: after the shortest time limit that PostgreSQL has.
+    let outcomes = with_lock_timeout(c"1", || {
         let table = table.filter(|table| !has_one_snapshot() && has_plain_writes(table));
         let mut alone: Vec<EntityKeys<'a>> = Vec::new();
         let outcome = |write: Result<GroupedWrite<'a>, Error>| {

@@ -157,12 +157,7 @@ pub fn distributing<R>(in_sequence: bool, f: impl FnOnce() -> R) -> R {
     )
 }
 
-/// Runs `f`, in which a wait for a lock fails at once: after the shortest time limit that PostgreSQL has, with 55P03.
-pub fn without_waiting<R>(f: impl FnOnce() -> R) -> R {
-    with_lock_timeout(c"1", f)
-}
-
-/// Runs `f`, in which each wait for a lock ends after this many milliseconds.
+/// Runs `f`, in which each wait for a lock ends after this many milliseconds, with 55P03.
 pub fn with_lock_timeout<R>(milliseconds: &CStr, f: impl FnOnce() -> R) -> R {
     with_settings(&[(c"lock_timeout", milliseconds)], f)
 }

@@ -27,10 +27,9 @@ without_guards! {
 /// How a reader finds entities.
 #[derive(Clone, Copy)]
 pub enum Lookup<'k> {
-    /// Their keys, or entries in property indexes.
-    Keys,
-    /// The keys of one partition, also in a shard of a distributed table.
-    KeysOf(TextArg<'k>),
+    /// Their keys, or entries in property indexes. With a PartitionKey, the keys of that partition, also in a shard of
+    /// a distributed table.
+    Keys(Option<TextArg<'k>>),
     /// Entries in property indexes alone.
     Entries(EveryRow),
 }
@@ -81,8 +80,7 @@ impl Reader {
     /// Opens a table that the caller has locked. Returns `None` if only a statement can do the work.
     pub fn open(table: &Table, lookup: Lookup<'_>) -> Option<Reader> {
         let (rights, partition_key) = match lookup {
-            Lookup::Keys => (pg_sys::ACL_SELECT, None),
-            Lookup::KeysOf(partition_key) => (pg_sys::ACL_SELECT, Some(partition_key)),
+            Lookup::Keys(partition_key) => (pg_sys::ACL_SELECT, partition_key),
             // `reads_every_row` has checked the caller's privileges.
             Lookup::Entries(_) => (0, None),
         };
