@@ -115,7 +115,8 @@ impl Service {
     /// # Panics
     /// If the servers do not start.
     pub fn with_standbys(gateways: usize) -> Service {
-        let cluster = Cluster::start(&["full_page_writes=on"]);
+        // The checkpoint for the second standby must leave the log that the first one has not asked for yet.
+        let cluster = Cluster::start(&["full_page_writes=on", "wal_keep_size=1GB"]);
         let session = cluster.session();
         session.run("CREATE EXTENSION table_service");
         let standbys = vec![Standby::of(&cluster, &[]), Standby::of(&cluster, &[])];
