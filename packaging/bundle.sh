@@ -17,6 +17,7 @@ die() {
   echo "bundle.sh: $*" >&2
   exit 1
 }
+[[ $machine == x86_64 || $machine == aarch64 ]] || die "there are packages for x86_64 and aarch64, and not for $machine"
 
 # --- The parts of both packages: bin and share ----------------------------------------------------------------------
 

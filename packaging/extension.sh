@@ -3,6 +3,7 @@
 #
 #   extension.sh BUILT LIBRARIES EXTENSIONS    BUILT is the library
 set -euo pipefail
+umask 022
 
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 mkdir -p "$2" "$3"
