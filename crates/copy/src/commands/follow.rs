@@ -18,7 +18,9 @@ use crate::ends::databases::{Change, ChangeFeed, Event, Images, Known, PAGE, Sql
 use crate::ends::{End, Target};
 use crate::failure::Failure;
 use crate::printable::tell;
-use crate::records::{Followed, Journal, Key, LeftOut, OnConflict, Record, Report, Selection, TableReport, WriteMode};
+use crate::records::{
+    Followed, Journal, Key, LeftOut, OnConflict, Outcome, Record, Report, Selection, TableReport, WriteMode,
+};
 use crate::work::{Bulk, CopyContext, Delete, DeleteReport, Pace};
 
 use super::arguments::CopyArguments;
@@ -342,13 +344,13 @@ async fn empty(
     let note = format!("{GONE}, so the target's tables are emptied and copied again: {reason}");
     say(note, report);
     for table in tables {
-        clear(arguments, target, table).await?;
+        clear(arguments, target, table, report).await?;
     }
     Ok(())
 }
 
-/// Deletes all entities of a table of the target, if the target has it.
-async fn clear(arguments: &CopyArguments, target: &Target, table: &str) -> Result<(), Failure> {
+/// Deletes all entities of a table of the target, if the target has it, and counts them.
+async fn clear(arguments: &CopyArguments, target: &Target, table: &str, report: &mut Report) -> Result<(), Failure> {
     if target.has(table).await? != Some(true) {
         return Ok(());
     }
@@ -367,7 +369,13 @@ async fn clear(arguments: &CopyArguments, target: &Target, table: &str) -> Resul
         journal: Journal::open(None, Value::Null)?,
         stop: CancellationToken::new(),
     });
-    delete.table(table).await
+    let done = delete.table(table).await;
+    let mut cleared = std::mem::take(&mut *delete.report.lock());
+    // The copy has read none of these in its source.
+    cleared.outcome.read = 0;
+    report.add(TableReport::of_copy(table, cleared.outcome));
+    report.notes.extend(cleared.notes);
+    done
 }
 
 /// A copy that follows its feed.
@@ -439,7 +447,7 @@ impl Following<'_> {
         };
         let note = format!("The target's table {table} is emptied and copied again: {reason}");
         say(note, self.report);
-        clear(self.arguments, &self.copy.target, table).await?;
+        clear(self.arguments, &self.copy.target, table, self.report).await?;
         let (anew, mut done) = (again(self.arguments, self.copy, None)?, Report::default());
         let style = self.arguments.ends.options.work.style();
         round(&anew, &[table.to_owned()], &mut done, style).await?;
@@ -504,7 +512,7 @@ impl Following<'_> {
             }
             if change.kind == "clear" {
                 self.pending.remove(&name);
-                clear(self.arguments, &self.copy.target, &name).await?;
+                clear(self.arguments, &self.copy.target, &name, self.report).await?;
                 continue;
             }
             let (Some(partition_key), Some(row_key)) = (change.partition_key, change.row_key) else {
@@ -560,7 +568,9 @@ impl Following<'_> {
         }
         if !keys.is_empty() && self.copy.target.has(table).await? == Some(true) {
             let absent: Vec<Key> = keys.into_iter().collect();
-            self.copy.target.delete(table, &absent).await?;
+            let deleted = self.copy.target.delete(table, &absent).await?;
+            let outcome = Outcome::of(|outcome| outcome.deleted = deleted);
+            self.report.add(TableReport::of_copy(table, outcome));
         }
         Ok(())
     }
@@ -619,12 +629,7 @@ impl Following<'_> {
         };
         self.copy.rejects.add(&outcome.rejects)?;
         outcome.read = read;
-        let table = table.to_owned();
-        self.report.add(TableReport {
-            table,
-            outcome,
-            as_it_was: false,
-        });
+        self.report.add(TableReport::of_copy(table, outcome));
         Ok(())
     }
 }

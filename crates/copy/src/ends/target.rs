@@ -63,12 +63,12 @@ impl Target {
         }
     }
 
-    /// Deletes the entities that have these keys, if they are there. Files keep theirs.
-    pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
+    /// Deletes the entities that have these keys. Returns how many were there. Files keep theirs.
+    pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<u64, Failure> {
         match self {
             Target::Service(target) => target.delete(table, keys).await,
             Target::Database(target) => target.delete(table, keys).await,
-            Target::Files(_) => Ok(()),
+            Target::Files(_) => Ok(0),
         }
     }
 

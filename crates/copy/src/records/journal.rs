@@ -85,7 +85,7 @@ fn checked(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 impl Journal {
-    /// Reads the file if it is there, and it is of this job. Without a path nothing is kept.
+    /// Reads the file if it is there; one of another job is an error. Without a path nothing is kept.
     pub fn open(path: Option<PathBuf>, job: Value) -> Result<Journal, Failure> {
         let mut state = State {
             version: VERSION,

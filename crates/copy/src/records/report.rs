@@ -22,6 +22,17 @@ pub struct TableReport {
     pub as_it_was: bool,
 }
 
+impl TableReport {
+    /// The work of a copy, and not of `--as-it-was`.
+    pub fn of_copy(table: &str, outcome: Outcome) -> TableReport {
+        TableReport {
+            table: table.to_owned(),
+            outcome,
+            as_it_was: false,
+        }
+    }
+}
+
 /// A table that was not served, and why.
 #[derive(Debug, Serialize)]
 pub struct LeftOut {
@@ -99,11 +110,17 @@ impl Report {
         for table in &self.tables {
             let (table, done, is_copy) = (&table.table, &table.outcome, !table.as_it_was);
             let Outcome { written, rejected, .. } = done;
+            let deleted = format!("{} deleted", done.deleted);
+            // Only a copy that follows deletes.
+            let too = if done.deleted > 0 { &format!(", {deleted}") } else { "" };
             lines.push(match is_copy {
-                true => format!("{table}: {} read, {written} written, {} skipped, {rejected} rejected", done.read, done.skipped),
+                true => format!(
+                    "{table}: {} read, {written} written, {} skipped, {rejected} rejected{too}",
+                    done.read, done.skipped
+                ),
                 false => format!(
-                    "{table}: {written} written, {} deleted, {} left as they were, {} changed by others meanwhile, {rejected} rejected",
-                    done.deleted, done.left, done.changed
+                    "{table}: {written} written, {deleted}, {} left as they were, {} changed by others meanwhile, {rejected} rejected",
+                    done.left, done.changed
                 ),
             });
         }

@@ -253,7 +253,11 @@ struct Following {
 
 impl Following {
     fn start(from: &str, to: &str) -> Following {
-        let mut program = command(&quietly(from, to, &["--on-conflict", "replace", "--follow", "0"]))
+        Following::with(&quietly(from, to, &["--on-conflict", "replace", "--follow", "0"]))
+    }
+
+    fn with(arguments: &[&str]) -> Following {
+        let mut program = command(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -763,9 +767,10 @@ fn an_interrupted_copy_goes_on_with_its_feed_and_begins_again_only_if_it_is_lost
     assert_eq!(slots(&session), "1");
 
     session.run("SELECT delete_entity('Orders', 'p1', '1')");
-    let copying = start(&quietly(&from, &to, &forever));
-    wait_until("the deletion is followed", || own.text(OTHERS) == "2999");
-    interrupt(copying);
+    let mut copying = Following::with(&quietly(&from, &to, &forever));
+    copying.brings("the deletion is followed", || own.text(OTHERS) == "2999");
+    let said = copying.interrupt();
+    assert!(said.contains("0 rejected, 1 deleted"), "{said}");
     assert_eq!(own.text(OWN), "1");
 
     session
@@ -777,6 +782,10 @@ fn an_interrupted_copy_goes_on_with_its_feed_and_begins_again_only_if_it_is_lost
     ));
     assert!(
         said.contains("emptied and copied again: that of the interrupted copy is not there"),
+        "{said}"
+    );
+    assert!(
+        said.contains("Orders: 2998 read, 2998 written, 0 skipped, 0 rejected, 3000 deleted"),
         "{said}"
     );
     succeeds(&verifying(&from, &to, &[]));

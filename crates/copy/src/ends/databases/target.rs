@@ -37,8 +37,8 @@ impl Database {
         self.again(|| self.on_kept(work)).await
     }
 
-    /// Deletes the entities that have these keys, if they are there.
-    pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
+    /// Deletes the entities that have these keys. Returns how many were there.
+    pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<u64, Failure> {
         let keys = keys
             .iter()
             .map(|key| (key.partition_key.as_str(), key.row_key.as_str()));
@@ -51,7 +51,8 @@ impl Database {
             );
             Ok(client.execute(&statement, &[partitions, rows_of]).await?)
         };
-        self.at(Known::ByName(table), Access::Write, delete).await.map(drop)
+        let deleted = self.at(Known::ByName(table), Access::Write, delete).await?;
+        Ok(deleted.unwrap_or_default())
     }
 
     /// A writer into a table. Each has its own connection.

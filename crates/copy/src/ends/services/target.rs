@@ -45,21 +45,22 @@ impl RestClient {
         }
     }
 
-    /// Deletes the entities that have these keys, if they are there.
-    pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
+    /// Deletes the entities that have these keys. Returns how many were there.
+    pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<u64, Failure> {
         let delete = |key: &Key| {
             let resource = point(table, &key.partition_key, &key.row_key);
             async move {
                 let answer = self.send(&Call::delete(&resource, "*")).await?;
-                if answer.status.is_success() || answer.status.as_u16() == 404 {
-                    return Ok(());
+                match answer.status.as_u16() {
+                    200..300 => Ok(1),
+                    404 => Ok(0),
+                    _ => Err(self.failure(table, &answer.error())),
                 }
-                Err(self.failure(table, &answer.error()))
             }
         };
         stream::iter(keys.iter().map(delete))
             .buffer_unordered(batch::AT_ONCE)
-            .try_collect()
+            .try_fold(0, async |deleted, more| Ok(deleted + more))
             .await
     }
 
