@@ -36,6 +36,13 @@ if [[ ${1:-} == emulator ]]; then
   want=emulator
   profile=tour
 fi
+# The names of wheels have the machine.
+bundled=yes
+if [[ $(uname -m) != x86_64 && $(uname -m) != aarch64 ]]; then
+  bundled=no
+  echo "The emulator's packages for Python and Node.js are made for x86_64 and aarch64; this machine is $(uname -m)."
+  [[ $want == packages ]] || exit 1
+fi
 step "What is needed"
 pgrx-config/setup.sh "$want"
 
@@ -113,9 +120,11 @@ else
     step "The extension for PostgreSQL $major"
     extension "$major" "$(pg_config_of "$major")" "$major"
   done
-  postgresql
-  step "The extension for it"
-  extension 18 "$POSTGRESQL/bin/pg_config" bundle
+  if [[ $bundled == yes ]]; then
+    postgresql
+    step "The extension for it"
+    extension 18 "$POSTGRESQL/bin/pg_config" bundle
+  fi
 fi
 
 if [[ $want == packages ]]; then
@@ -157,8 +166,10 @@ if [[ $want == packages ]]; then
       "$packages/table-service-extension-$major.tar"
   done
 fi
-step "The wheel and the npm package"
-packaging/bundle.sh
+if [[ $bundled == yes ]]; then
+  step "The wheel and the npm package"
+  packaging/bundle.sh
+fi
 step ""
 cd "$packages"
 rm -rf "$source"

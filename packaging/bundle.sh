@@ -4,20 +4,19 @@
 #
 # packaging/build.sh calls this in the source that it has unpacked, when it has built the program and the extension.
 # PROGRAMS is the directory of the program, and BUILD that of the extension; POSTGRESQL is the directory of the
-# emulator's; SOURCE_DATE_EPOCH is the time of all files. MACHINE is another machine that they were built for, and GLIBC
-# another oldest C library.
+# emulator's; SOURCE_DATE_EPOCH is the time of all files.
+#
+#   bundle.sh [MACHINE GLIBC]    MACHINE is the one that they were built for, and GLIBC the oldest C library for them
 set -euo pipefail
 
 packages=$(dirname "$BUILD")
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
-# The names of wheels have the machine and the oldest C library that they run with.
-glibc=${GLIBC:-2.34}
-machine=${MACHINE:-$(uname -m)}
+machine=${1:-$(uname -m)}
+glibc=${2:-2.34}
 die() {
   echo "bundle.sh: $*" >&2
   exit 1
 }
-[[ $machine == x86_64 || $machine == aarch64 ]] || die "there are packages for x86_64 and aarch64, and not for $machine"
 
 # --- The parts of both packages: bin and share ----------------------------------------------------------------------
 

@@ -131,7 +131,8 @@ session_of_emulator() {
 }
 all_end() {
   kill "${programs[@]}"
-  wait "${programs[@]}" || die "a program ends with an error: $(cat "$work"/*.log)"
+  local program
+  for program in "${programs[@]}"; do wait "$program" || die "a program ends with an error: $(cat "$work"/*.log)"; done
   programs=()
 }
 say "The gateway, the copy program and the emulator"
@@ -185,7 +186,7 @@ compile "/opt/own/${POSTGRESQL#"$own/"}/bin/pg_config" -p table_service --lib --
 install -D -m 644 "$built/libtable_service.so" "$own/packages/build/bundle/table_service.so"
 # The programs are compiled for Debian 13's C library.
 PROGRAMS=$built BUILD=$own/packages/build POSTGRESQL=$POSTGRESQL SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) \
-  MACHINE=aarch64 GLIBC=2.41 packaging/bundle.sh
+  packaging/bundle.sh aarch64 2.41
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --platform manylinux_2_41_aarch64 \
   --target "$work/installed" "$own"/packages/table_service_emulator-*.whl
 session_of_emulator "a session of the SDK with the emulator of the wheel" "$work/installed/bin/table-service-emulator"
