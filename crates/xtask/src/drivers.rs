@@ -184,7 +184,11 @@ fn programs<'p>(page: &'p str, text: &'p str) -> Result<Vec<Program<'p>>> {
         // The text behind the fence, and the content.
         let block = |block: &'p str| block.split_once('\n').unwrap_or((block, ""));
         let mut blocks = section.split("\n```").skip(1).step_by(2).map(block);
+        let is_whole = section.matches("\n```").count() % 2 == 0;
         let section = section.lines().next().unwrap_or_default();
+        if !is_whole {
+            bail!("{page}, {section}: a block has no end in its section");
+        }
         while let Some((info, source)) = blocks.next() {
             let (language, mark) = info.split_once(' ').unwrap_or((info, "small"));
             if language == "prisma" {
@@ -232,6 +236,7 @@ mod tests {
             "\n```js\none\n```\n",
             "\n```js\none\n```\n```sh\n```\n",
             "\n```python huge\none\n```\n```text\n```\n",
+            "\n```js\n## A\none\n```\n```text\n```\n",
         ] {
             assert!(programs("page", wrong).is_err(), "{wrong}");
         }

@@ -6,6 +6,7 @@
 //! Everything happens in a copy of the project and of PostgreSQL, so nothing is left behind but the build in `target/mutations`,
 //! which makes the next run faster.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -384,7 +385,7 @@ impl Workshop {
     /// these seconds.
     fn quietly(&self, seconds: u32, command: &Command) -> Result<bool> {
         let log = File::create(self.log_file())?.into_file();
-        let errors = log.try_clone()?;
+        let (errors, mut end) = (log.try_clone()?, log.try_clone()?);
         let mut limited = self.command("timeout");
         limited
             .arg(seconds.to_string())
@@ -393,7 +394,11 @@ impl Workshop {
             .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
             .stdout(log)
             .stderr(errors);
-        Ok(limited.status()?.success())
+        let status = limited.status()?;
+        if status.code() == Some(124) {
+            writeln!(end, "FAILED: no end after {seconds} s")?;
+        }
+        Ok(status.success())
     }
 
     fn build(&self, command: &Command) -> Result {
