@@ -149,7 +149,8 @@ impl Gateway {
                 _ if is_xml(head) => Metadata::Minimal,
                 _ => accepted?,
             };
-            let (content, mut memory) = self.receive(head, &operation, permitted.tenant, &mut body).await?;
+            // The content goes before the memory that was taken for it.
+            let (mut memory, content) = self.receive(head, &operation, permitted.tenant, &mut body).await?;
             event.request_bytes = content.len();
             event.table = operation.table().unwrap_or_default().to_owned();
             let decision = self.decide(head, &operation, permitted.tenant, &content);
@@ -258,7 +259,7 @@ impl Gateway {
         operation: &Operation,
         tenant: &Tenant,
         body: &mut Pending,
-    ) -> Result<(Vec<u8>, Share), Failure> {
+    ) -> Result<(Share, Vec<u8>), Failure> {
         let length = body.length(&head.headers, operation.body_limit())?;
         let Need { least, most } = Need::of(operation, &head.query, length);
         let memory = self.memory.take(tenant.number, least, most, self.limits.memory).await;
@@ -267,7 +268,7 @@ impl Gateway {
         })?;
         let body = body.read(length, self.limits.body).await?;
         memory.shrink(Need::of(operation, &head.query, body.len()).most);
-        Ok((body, memory))
+        Ok((memory, body))
     }
 
     /// The stage *hook*.
