@@ -111,8 +111,8 @@ pub fn parse(text: &str) -> Result<Numbers, String> {
         .map_err(|line| format!("{line:?} is not a name with a number"))
 }
 
-/// The differences from the ceilings, a text for each. A number may be below its ceiling by a fiftieth, or by ten. The sum of all
-/// lines may be below it by 200: a fiftieth of it is more than most changes.
+/// The differences from the ceilings, a text for each. A number may be below its ceiling by a fiftieth, but by ten at
+/// least and by 200 at most: a fiftieth of all lines is more than most changes.
 #[must_use]
 pub fn differences(ceilings: &Numbers, numbers: &Numbers) -> Vec<String> {
     let names: BTreeSet<&String> = ceilings.keys().chain(numbers.keys()).collect();
