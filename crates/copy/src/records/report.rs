@@ -79,21 +79,12 @@ impl Report {
 
     /// Adds the counts of a round of a table.
     pub fn add(&mut self, done: TableReport) {
-        let TableReport {
-            table,
-            outcome,
-            as_it_was,
-        } = done;
-        match self.tables.iter_mut().find(|known| known.table == table) {
-            Some(known) => known.outcome.count(&outcome),
-            None => {
-                let counted = Outcome::of(|counted| counted.count(&outcome));
-                self.tables.push(TableReport {
-                    table,
-                    outcome: counted,
-                    as_it_was,
-                });
-            }
+        match self.tables.iter_mut().find(|known| known.table == done.table) {
+            Some(known) => known.outcome.count(&done.outcome),
+            None => self.tables.push(TableReport {
+                outcome: Outcome::of(|counted| counted.count(&done.outcome)),
+                ..done
+            }),
         }
     }
 
