@@ -50,6 +50,23 @@ fn places(length: usize, count: usize) -> Vec<usize> {
 }
 
 #[test]
+fn files_of_a_directory_that_are_not_read_are_named() {
+    let (directory, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let copying = quietly(text(directory.path()), text(target.path()), &[]);
+    file(&directory, "Orders.jsonl.gz", "x");
+    let said = ends_with(1, &copying);
+    assert!(said.contains("not read") && said.contains("Orders.jsonl.gz"), "{said}");
+    file(&directory, "Others.jsonl", &lines(3, 1));
+    file(&directory, "x.manifest", "x");
+    let said = succeeds(&copying);
+    assert!(
+        said.contains("Orders.jsonl.gz") && said.contains("Others: 1 read"),
+        "{said}"
+    );
+    assert!(!said.contains("manifest"), "{said}");
+}
+
+#[test]
 fn a_file_that_is_cut_short_is_refused_or_ends_with_a_whole_entity() {
     let directory = tempfile::tempdir().unwrap();
     for format in ["jsonl", "csv", "azcopy", "jsonl.zst", "csv.zst", "azcopy.zst"] {

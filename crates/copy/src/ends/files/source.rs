@@ -108,6 +108,7 @@ impl FileSource {
             files.insert(table, vec![path.clone()]);
             return Ok(files);
         }
+        let mut others = BTreeSet::new();
         for (index, entry) in path.read_dir().map_err(failed)?.enumerate() {
             let file = entry.map_err(failed)?.path();
             if index == MOST_FILES {
@@ -116,11 +117,23 @@ impl FileSource {
             }
             if Format::of_path(&file).is_some_and(|format| format.layout == Layout::Azurite) && file.is_file() {
                 self.database(&file, &mut files)?;
-            } else if file.is_file()
-                && !is_ours(&file)
-                && let Some(table) = table_of(&file)
-            {
-                files.entry(table).or_default().push(file);
+            } else if file.is_file() && !is_document(&file) {
+                match table_of(&file) {
+                    Some(table) => files.entry(table).or_default().push(file),
+                    None => _ = others.insert(said(&file.file_name().unwrap_or_default().to_string_lossy())),
+                }
+            }
+        }
+        let some: Vec<String> = others.into_iter().take(20).collect();
+        if !some.is_empty() {
+            let reason = format!(
+                "{}: not read, because their names have no ending of a format: {}",
+                path.display(),
+                some.join(", ")
+            );
+            match files.is_empty() {
+                true => return Err(Failure::new(reason)),
+                false => tell_once(reason),
             }
         }
         files.values_mut().for_each(|files| files.sort());
@@ -220,9 +233,7 @@ impl FileSource {
             };
             let mut send = |chunk| chunks.blocking_send(chunk).is_ok();
             read::read(&table, path.as_deref(), options, position, &mut send, &mut |note| {
-                if TOLD.lock().insert(note.clone()) {
-                    tell(&format!("table-service-copy: {note}."));
-                }
+                tell_once(note);
             })
         })
         .await
@@ -250,9 +261,17 @@ impl FileSource {
     }
 }
 
-/// Documents beside the tables, which are no tables.
-fn is_ours(path: &Path) -> bool {
-    path.file_name()
-        .and_then(|name| name.to_str())
-        .is_some_and(|name| name.ends_with(POLICIES_ENDING) || name == SERVICE_FILE)
+/// Returns whether a file is beside the tables, and has none: one of this program's, of `AzCopy`'s or of azurite's.
+fn is_document(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
+        let is_ours = name.ends_with(POLICIES_ENDING) || name == SERVICE_FILE;
+        is_ours || name.ends_with(".manifest") || name.starts_with("__azurite_db_")
+    })
+}
+
+/// Says it, if the user has not read it already.
+fn tell_once(note: String) {
+    if TOLD.lock().insert(note.clone()) {
+        tell(&format!("table-service-copy: {note}."));
+    }
 }
