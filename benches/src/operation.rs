@@ -265,8 +265,9 @@ impl OperationWorker {
         Ok(worker)
     }
 
-    /// Counts the instructions of the server process that does the work.
-    pub async fn instructions(&self, directory: PathBuf) -> Result<Instructions, Error> {
+    /// Counts the instructions of the server process that does the work, from now on with the same keys in each run.
+    pub async fn instructions(&mut self, directory: PathBuf) -> Result<Instructions, Error> {
+        self.random = SmallRng::seed_from_u64(self.operation as u64);
         Instructions::of(&self.client, directory).await
     }
 
