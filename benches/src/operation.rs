@@ -268,6 +268,9 @@ impl OperationWorker {
     /// Counts the instructions of the server process that does the work, from now on with the same keys in each run.
     pub async fn instructions(&mut self, directory: PathBuf) -> Result<Instructions, Error> {
         self.random = SmallRng::seed_from_u64(self.operation as u64);
+        if self.operation == Operation::FindDeep {
+            self.deep = Some(self.last_page().await?);
+        }
         Instructions::of(&self.client, directory).await
     }
 
