@@ -64,6 +64,15 @@ fn files_of_a_directory_that_are_not_read_are_named() {
         "{said}"
     );
     assert!(!said.contains("manifest"), "{said}");
+    // A service without tables has its properties alone, and others may keep notes beside them.
+    let empty = tempfile::tempdir().unwrap();
+    file(&empty, "service-properties.json", "{}");
+    file(&empty, "README", "x");
+    let said = succeeds(&quietly(text(empty.path()), text(target.path()), &[]));
+    assert!(
+        said.contains("files that are not read") && said.contains("README"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -108,36 +108,53 @@ impl FileSource {
             files.insert(table, vec![path.clone()]);
             return Ok(files);
         }
-        let mut others = BTreeSet::new();
+        self.find_in(path, &mut files)?;
+        Ok(files)
+    }
+
+    /// Adds the tables of a directory, and names the files that are not read.
+    ///
+    /// # Errors
+    /// Also if there are only such files.
+    fn find_in(&self, path: &Path, files: &mut BTreeMap<String, Vec<PathBuf>>) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
+        let (mut others, mut has_documents) = (BTreeSet::new(), false);
         for (index, entry) in path.read_dir().map_err(failed)?.enumerate() {
             let file = entry.map_err(failed)?.path();
             if index == MOST_FILES {
                 let reason = format!("{}: there are more than {MOST_FILES} files.", path.display());
                 return Err(Failure::new(reason));
             }
-            if Format::of_path(&file).is_some_and(|format| format.layout == Layout::Azurite) && file.is_file() {
-                self.database(&file, &mut files)?;
-            } else if file.is_file() && !is_document(&file) {
-                match table_of(&file) {
-                    Some(table) => files.entry(table).or_default().push(file),
-                    None => _ = others.insert(said(&file.file_name().unwrap_or_default().to_string_lossy())),
-                }
+            if !file.is_file() {
+                continue;
+            }
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            if Format::of_path(&file).is_some_and(|format| format.layout == Layout::Azurite) {
+                self.database(&file, files)?;
+                has_documents = true;
+            } else if is_document(&name) {
+                has_documents = true;
+            } else if let Some(table) = table_of(&file) {
+                files.entry(table).or_default().push(file);
+            } else if !name.starts_with('.') {
+                others.insert(said(&name));
             }
         }
-        let some: Vec<String> = others.into_iter().take(20).collect();
-        if !some.is_empty() {
+        if !others.is_empty() {
+            let some: Vec<String> = others.iter().take(20).cloned().collect();
             let reason = format!(
-                "{}: not read, because their names have no ending of a format: {}",
+                "{}: files that are not read, because their names are not those of tables with the ending of a format ({}): {}",
                 path.display(),
+                others.len(),
                 some.join(", ")
             );
-            match files.is_empty() {
-                true => return Err(Failure::new(reason)),
+            match files.is_empty() && !has_documents {
+                true => return Err(Failure::new(format!("{reason}."))),
                 false => tell_once(reason),
             }
         }
         files.values_mut().for_each(|files| files.sort());
-        Ok(files)
+        Ok(())
     }
 
     /// Adds the tables of an emulator's database file.
@@ -262,11 +279,9 @@ impl FileSource {
 }
 
 /// Returns whether a file is beside the tables, and has none: one of this program's, of `AzCopy`'s or of azurite's.
-fn is_document(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-        let is_ours = name.ends_with(POLICIES_ENDING) || name == SERVICE_FILE;
-        is_ours || name.ends_with(".manifest") || name.starts_with("__azurite_db_")
-    })
+fn is_document(name: &str) -> bool {
+    let is_ours = name.ends_with(POLICIES_ENDING) || name == SERVICE_FILE;
+    is_ours || name.ends_with(".manifest") || name.starts_with("__azurite_db_") && name.ends_with(".json")
 }
 
 /// Says it, if the user has not read it already.
