@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use clap::ValueEnum;
 use md5::{Digest, Md5};
+use rand::Rng;
 use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 
@@ -237,6 +237,7 @@ impl OperationWorker {
         side: Side,
         data: Data,
         client: u64,
+        random: SmallRng,
     ) -> Result<OperationWorker, Error> {
         let seed = client;
         let client = connect(connection).await?;
@@ -247,7 +248,7 @@ impl OperationWorker {
             data,
             client,
             statement,
-            random: SmallRng::from_os_rng(),
+            random,
             own: Vec::new(),
             deep: None,
         };
@@ -265,12 +266,8 @@ impl OperationWorker {
         Ok(worker)
     }
 
-    /// Counts the instructions of the server process that does the work, from now on with the same keys in each run.
-    pub async fn instructions(&mut self, directory: PathBuf) -> Result<Instructions, Error> {
-        self.random = SmallRng::seed_from_u64(self.operation as u64);
-        if self.operation == Operation::FindDeep {
-            self.deep = Some(self.last_page().await?);
-        }
+    /// Counts the instructions of the server process that does the work.
+    pub async fn instructions(&self, directory: PathBuf) -> Result<Instructions, Error> {
         Instructions::of(&self.client, directory).await
     }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
 use serde_json::json;
 use table_service_benches::Error;
 use table_service_benches::data::{Data, HAND_WRITTEN, PARTITIONS};
@@ -162,7 +164,9 @@ async fn instructions(
     operation: Operation,
     side: Side,
 ) -> Result<f64, Error> {
-    let mut worker = OperationWorker::new(&arguments.database_url, operation, side, data, 0).await?;
+    // The same keys in each run, and on both sides.
+    let random = SmallRng::seed_from_u64(operation as u64);
+    let mut worker = OperationWorker::new(&arguments.database_url, operation, side, data, 0, random).await?;
     let instructions = worker.instructions(directory.to_owned()).await?;
     // Caches fill, and statements get their plans.
     for _ in 0..WARM_UP {
@@ -263,7 +267,8 @@ async fn workers(
 ) -> Result<Vec<OperationWorker>, Error> {
     let mut workers = Vec::new();
     for client in 0..clients as u64 {
-        workers.push(OperationWorker::new(&arguments.database_url, operation, side, data, client).await?);
+        let random = SmallRng::from_os_rng();
+        workers.push(OperationWorker::new(&arguments.database_url, operation, side, data, client, random).await?);
     }
     Ok(workers)
 }

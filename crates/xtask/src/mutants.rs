@@ -86,7 +86,8 @@ const KINDS: [Kind; 6] = [
             "test -p table_service_explorer -p table_service_gateway --lib",
             "test -p table_service_gateway --test gateway -- access::a_request_concerns certificates::a_hangup explorer:: groups:: \
              memory:: nodes:: hostile::a_page_whose failover::a_name_that_leads \
-             failover::a_primary_that_is_set_to_read_only failover::a_write_whose_connection_broke failover::all_addresses failover::no_write_goes pages::filters_are \
+             failover::a_primary_that_is_set_to_read_only failover::a_write_whose_connection_broke \
+             failover::all_addresses failover::no_write_goes pages::filters_are \
              standbys::a_promoted_server standbys::a_standby_whose_library standbys::another_database standbys::behind_one_name \
              standbys::reads_come_from standbys::standbys_of_a_database_of_citus standbys::what_is_revoked",
         ],
